@@ -188,7 +188,7 @@ func (r *Interceptor) giveUp() error {
 func (r *Interceptor) say() {
 	httpx.Guard(r.log, "noting what was hidden", func() {
 		it := r.rewrite.Iteration()
-		for _, p := range it.Hidden() {
+		for _, p := range it.Intercepted() {
 			if p.Result == "" && it.Complete() {
 				r.answer(p)
 			}
@@ -240,7 +240,7 @@ func (r *Interceptor) Serve(request *http.Request, next caddyhttp.Handler) error
 			return nil
 		}
 		// The continuation needs a result for each intercepted call.
-		for _, p := range r.rewrite.Iteration().Hidden() {
+		for _, p := range r.rewrite.Iteration().Intercepted() {
 			r.answer(p)
 		}
 		if n == maxContinuations {
@@ -259,7 +259,7 @@ func (r *Interceptor) Serve(request *http.Request, next caddyhttp.Handler) error
 }
 
 func options(calls *pipeline.Interceptor) intercept.Options {
-	o := intercept.Options{Hide: calls.CallsExpand, LastUsage: calls.LastUsage()}
+	o := intercept.Options{Intercepts: calls.CallsExpand, LastUsage: calls.LastUsage()}
 	if calls.Marked() {
 		o.Watch, o.Marks, o.Whole = calls.Writes, calls.Marks, calls.Whole()
 	}

@@ -344,8 +344,8 @@ func (c *Interceptor) Say(its []intercept.Iteration) {
 	c.first = its[0].Usage
 	last := &its[len(its)-1]
 	// A call that was cut off was never made.
-	last.Parts = slices.DeleteFunc(last.Parts, func(p intercept.Part) bool { return p.Hidden && p.Result == "" })
-	if len(its) > 1 || len(last.Hidden()) > 0 {
+	last.Parts = slices.DeleteFunc(last.Parts, func(p intercept.Part) bool { return p.Intercepted && p.Result == "" })
+	if len(its) > 1 || len(last.Intercepted()) > 0 {
 		c.said = its
 	}
 }

@@ -32,7 +32,7 @@ func (d *Driver) Hear(r *retain.Request, stream bool) retain.Ear {
 	never := func(string) bool { return false }
 	e := &ear{
 		of: r, stream: stream, turn: wire.NewDecoder(d.format, stream),
-		words: intercept.NewInterceptor(d.format, intercept.Options{Hide: never}),
+		words: intercept.NewInterceptor(d.format, intercept.Options{Intercepts: never}),
 	}
 	if stream {
 		e.words.Follow(e.turn.Follow())

@@ -86,8 +86,8 @@ func (Codec) Silent(name []byte) bool {
 	return string(name) == "content_block_stop" || string(name) == "ping"
 }
 
-// Hides implements [intercept.Codec].
-func (Codec) Hides(*wire.View) bool { return true }
+// Intercepts implements [intercept.Codec].
+func (Codec) Intercepts(*wire.View) bool { return true }
 
 // Intercept implements [intercept.Codec].
 func (Codec) Intercept(r *intercept.Message) intercept.Interception {

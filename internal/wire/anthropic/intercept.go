@@ -146,7 +146,7 @@ func (Codec) Continuation(it *intercept.Iteration) []byte {
 
 func toolResults(it *intercept.Iteration) []byte {
 	var results []byte
-	for _, p := range it.Hidden() {
+	for _, p := range it.Intercepted() {
 		results = rawjson.AppendElement(results, toolResult(p))
 	}
 	return rawjson.Object("role", "user", "content", rawjson.Array(results))
@@ -175,7 +175,7 @@ func (Codec) Reinsert(v *wire.View, message int, its []intercept.Iteration) ([]w
 		var open [][]byte // intercepted calls to insert before the next block
 		for i := range it.Parts {
 			p := &it.Parts[i]
-			if p.Hidden {
+			if p.Intercepted {
 				open = append(open, p.Raw)
 				continue
 			}
@@ -188,14 +188,14 @@ func (Codec) Reinsert(v *wire.View, message int, its []intercept.Iteration) ([]w
 			}
 		}
 		lastOne := n == len(its)-1
-		hidden := it.Hidden()
+		intercepted := it.Intercepted()
 		switch {
 		case !lastOne && at < end:
 			for _, raw := range open {
 				edits = append(edits, wire.Edit{Block: at, Op: wire.OpBefore, Value: raw})
 			}
 			edits = append(edits, wire.Edit{Block: at, Op: wire.OpSplit, Value: toolResults(it)})
-		case len(hidden) > 0 && at == end:
+		case len(intercepted) > 0 && at == end:
 			for _, raw := range open {
 				edits = append(edits, wire.Edit{Block: end - 1, Op: wire.OpAfter, Value: raw})
 			}
@@ -221,7 +221,7 @@ func answered(v *wire.View, message int, it *intercept.Iteration) ([]wire.Edit, 
 	}
 	first := int(v.Messages[message+1].First)
 	var edits []wire.Edit
-	for _, p := range it.Hidden() {
+	for _, p := range it.Intercepted() {
 		edits = append(edits, wire.Edit{Block: first, Op: wire.OpBefore, Value: toolResult(p)})
 	}
 	return edits, true

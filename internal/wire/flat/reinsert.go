@@ -32,12 +32,12 @@ func Reinsert(v *wire.View, message int, its []intercept.Iteration, f Format) ([
 	var edits []wire.Edit
 	for n := range its {
 		it := &its[n]
-		calls := len(it.Hidden())
+		calls := len(it.Intercepted())
 		var open []byte // intercepted items to insert before the next item
 		for i := range it.Parts {
 			p := &it.Parts[i]
 			switch {
-			case p.Hidden:
+			case p.Intercepted:
 				open = rawjson.AppendElement(open, p.Raw)
 				calls--
 			case at < end && f.same(v, &v.Blocks[at], p):
@@ -51,7 +51,7 @@ func Reinsert(v *wire.View, message int, its []intercept.Iteration, f Format) ([
 				open = rawjson.AppendElement(open, p.Raw)
 			}
 		}
-		if len(it.Hidden()) == 0 {
+		if len(it.Intercepted()) == 0 {
 			continue
 		}
 		open = rawjson.AppendElement(open, f.Results(it))

@@ -47,7 +47,8 @@ func TestReinsertReasoning(t *testing.T) {
 			its := []intercept.Iteration{
 				{Stateless: c.stateless, Parts: []intercept.Part{
 					{Kind: wire.KindReasoning, Raw: []byte(c.thought)},
-					{Kind: wire.KindToolUse, Raw: []byte(c.call), ID: "c1", Name: "now", Arguments: "{}", Hidden: true, Result: "12"},
+					{Kind: wire.KindToolUse, Raw: []byte(c.call), ID: "c1", Name: "now", Arguments: "{}", Intercepted: true,
+						Result: "12"},
 				}},
 				{Stateless: c.stateless, Parts: []intercept.Part{{Kind: wire.KindText, Raw: []byte(c.said)}}},
 			}

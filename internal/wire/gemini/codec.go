@@ -120,8 +120,8 @@ func (Codec) Reader(to wire.Sink) wire.AnswerReader {
 // Silent implements [wire.Codec].
 func (Codec) Silent([]byte) bool { return false }
 
-// Hides implements [intercept.Codec].
-func (Codec) Hides(v *wire.View) bool { return !v.Reply.Array } // a stream in the form of one array cannot be continued
+// Intercepts implements [intercept.Codec]: a stream in the form of one array cannot be continued.
+func (Codec) Intercepts(v *wire.View) bool { return !v.Reply.Array }
 
 // Intercept implements [intercept.Codec].
 func (Codec) Intercept(r *intercept.Message) intercept.Interception {

@@ -51,12 +51,12 @@ func (*interception) Tell(intercept.Event, *intercept.Entry) {}
 
 // Event implements [intercept.Interception].
 func (r *interception) Event(f intercept.Event) {
-	if r.Held { // more usage after the end
+	if r.Buffered { // more usage after the end
 		return
 	}
 	candidates := f.Root.Get("candidates")
 	candidate := candidates.Get("0")
-	r.Settle()
+	r.FinishEntries()
 	switch {
 	case candidate.Get("index").Int() != 0 || candidates.Get("1").Exists(): // the client asked for several candidates
 		r.Pass(f.Event)
@@ -108,7 +108,7 @@ func (r *interception) parts(candidate gjson.Result) (shown []byte, says bool, h
 			if call := part.Get("functionCall"); call.Exists() {
 				r.pieceOf(call)
 			}
-			if e.Hidden {
+			if e.Intercepted {
 				hides++
 				return true
 			}
@@ -224,7 +224,7 @@ func (Codec) Continuation(it *intercept.Iteration) []byte {
 
 func toolResults(it *intercept.Iteration) []byte {
 	var parts []byte
-	for _, p := range it.Hidden() {
+	for _, p := range it.Intercepted() {
 		parts = rawjson.AppendElement(parts, toolResult(p))
 	}
 	return rawjson.Object("role", "user", "parts", rawjson.Array(parts))

@@ -40,7 +40,7 @@ func (Codec) Reinsert(v *wire.View, message int, its []intercept.Iteration) ([]w
 			return nil, false
 		}
 		switch {
-		case len(its[n].Hidden()) == 0:
+		case len(its[n].Intercepted()) == 0:
 		case n == len(its)-1:
 			if !w.results(&its[n], open, last) {
 				return nil, false
@@ -62,7 +62,7 @@ func (w *reinsertion) parts(it *intercept.Iteration) (open [][]byte, ok bool) {
 	for i := range it.Parts {
 		p := &it.Parts[i]
 		switch {
-		case p.Hidden:
+		case p.Intercepted:
 			open = append(open, p.Raw)
 		case p.Kind == wire.KindToolUse:
 			w.skipEmpty()
@@ -213,9 +213,9 @@ func (w *reinsertion) results(it *intercept.Iteration, open [][]byte, message in
 	for i := range it.Parts {
 		p := &it.Parts[i]
 		switch {
-		case p.Hidden && calls == 0:
+		case p.Intercepted && calls == 0:
 			w.put(answers[0], wire.OpBefore, toolResult(p))
-		case p.Hidden:
+		case p.Intercepted:
 			w.put(answers[min(calls, len(answers))-1], wire.OpAfter, toolResult(p))
 		case p.Kind == wire.KindToolUse:
 			calls++

@@ -71,8 +71,8 @@ func (Codec) Reader(to wire.Sink) wire.AnswerReader {
 // Silent implements [wire.Codec].
 func (Codec) Silent(name []byte) bool { return string(name) == "step.stop" }
 
-// Hides implements [intercept.Codec].
-func (Codec) Hides(v *wire.View) bool {
+// Intercepts implements [intercept.Codec].
+func (Codec) Intercepts(v *wire.View) bool {
 	// Intercepted calls go among the client's steps. An input of a text or of contents has no steps.
 	if v.Conversation.Partial || len(v.Messages) == 0 {
 		return false

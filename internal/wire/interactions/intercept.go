@@ -37,7 +37,7 @@ func (r *interception) Tell(f intercept.Event, e *intercept.Entry) { r.Renumber(
 
 // end returns the last event with the steps that the client has, nil if nothing changes.
 func (r *interception) end(last intercept.Event) []byte {
-	if r.Full || len(r.Past) == 0 && len(r.Now.Hidden()) == 0 {
+	if r.Full || len(r.Past) == 0 && len(r.Now.Intercepted()) == 0 {
 		return nil
 	}
 	return r.complete(last.Root)
@@ -118,7 +118,7 @@ func partOf(step gjson.Result) intercept.Part {
 func (r *interception) interaction(it gjson.Result, whole bool) []byte {
 	// The id of the last iteration stays: the provider stores all iterations under it.
 	calls := slices.ContainsFunc(r.Iterations(), func(it intercept.Iteration) bool {
-		return slices.ContainsFunc(it.Parts, func(p intercept.Part) bool { return !p.Hidden && p.Kind.IsCall() })
+		return slices.ContainsFunc(it.Parts, func(p intercept.Part) bool { return !p.Intercepted && p.Kind.IsCall() })
 	})
 	with := map[string][]byte{}
 	if whole || it.Get("steps").Exists() {
@@ -145,7 +145,7 @@ func (Codec) Continuation(it *intercept.Iteration) []byte {
 // toolResults returns the results of the intercepted calls.
 func toolResults(it *intercept.Iteration) []byte {
 	var out []byte
-	for _, p := range it.Hidden() {
+	for _, p := range it.Intercepted() {
 		var failed any
 		if p.Failed {
 			failed = true

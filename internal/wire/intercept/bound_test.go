@@ -18,9 +18,9 @@ import (
 )
 
 var options = intercept.Options{
-	Hide:  func(name string) bool { return name == "Now" || name == "now" },
-	Watch: func(name string) bool { return name == "Bash" || name == "bash" },
-	Marks: func() *intercept.Marks { return intercept.NewMarks([]string{"[[stub"}) },
+	Intercepts: func(name string) bool { return name == "Now" || name == "now" },
+	Watch:      func(name string) bool { return name == "Bash" || name == "bash" },
+	Marks:      func() *intercept.Marks { return intercept.NewMarks([]string{"[[stub"}) },
 }
 
 // endless are answers beyond the memory limit, with a buffered call, or with texts in formats with
@@ -84,7 +84,7 @@ var endless = map[wire.Format]struct{ head, piece, tail, path string }{
 }
 
 // TestRelayBounds: an answer beyond the memory limit reaches the client whole, call and end
-// included, in bounded memory. Hidden calls stay hidden, without a continuation.
+// included, in bounded memory. Intercepted calls stay intercepted, without a continuation.
 func TestRelayBounds(t *testing.T) {
 	const pieces = wire.MaxAnswer>>19 + 8
 	text := strings.Repeat("x", 1<<19)
@@ -100,7 +100,7 @@ func TestRelayBounds(t *testing.T) {
 				got += len(root.Get(c.path).Str)
 				data := string(e.Data)
 				if strings.Contains(data, "Now") || strings.Contains(data, "now") {
-					t.Errorf("the hidden call is shown: %.200s", data)
+					t.Errorf("the intercepted call is shown: %.200s", data)
 				}
 				whole = whole || strings.Contains(data, "Bash") || strings.Contains(data, "bash")
 				if index := root.Get("index"); (f == wire.Anthropic || f == wire.Interactions) && index.Exists() &&

@@ -21,9 +21,9 @@ import (
 )
 
 var interceptOptions = intercept.Options{
-	Hide:  func(name string) bool { return name == "Now" || name == "now" },
-	Watch: func(name string) bool { return name == "Bash" || name == "bash" },
-	Marks: func() *intercept.Marks { return intercept.NewMarks([]string{"[[stub"}) },
+	Intercepts: func(name string) bool { return name == "Now" || name == "now" },
+	Watch:      func(name string) bool { return name == "Bash" || name == "bash" },
+	Marks:      func() *intercept.Marks { return intercept.NewMarks([]string{"[[stub"}) },
 }
 
 // intercepted feeds answers in pieces, one after the other while the interceptor asks, and returns
@@ -140,9 +140,9 @@ func TestRelayAlike(t *testing.T) {
 			}
 			stream := []byte("data: " + strings.Join(c.events, "\n\ndata: ") + "\n\n")
 			said, one := intercepted(c.format, len(stream), stream)
-			told, other := interceptedApart(c.format, stream)
-			if said != told || one.Size() != other.Size() || !reflect.DeepEqual(one.Iterations(), other.Iterations()) {
-				t.Errorf("%s\n%+v\nwant\n%s\n%+v", said, one.Iterations(), told, other.Iterations())
+			followed, other := interceptedApart(c.format, stream)
+			if said != followed || one.Size() != other.Size() || !reflect.DeepEqual(one.Iterations(), other.Iterations()) {
+				t.Errorf("%s\n%+v\nwant\n%s\n%+v", said, one.Iterations(), followed, other.Iterations())
 			}
 		})
 	}
@@ -162,12 +162,12 @@ func TestFollow(t *testing.T) {
 			continue
 		}
 		for name, o := range map[string]intercept.Options{
-			"nothing hidden": {Hide: func(string) bool { return false }},
-			"all hidden":     {Hide: all},
-			"last usage":     {Hide: all, LastUsage: true},
+			"nothing hidden": {Intercepts: func(string) bool { return false }},
+			"all hidden":     {Intercepts: all},
+			"last usage":     {Intercepts: all, LastUsage: true},
 			"some hidden":    interceptOptions,
-			"watched":        {Hide: func(string) bool { return false }, Watch: all, Marks: interceptOptions.Marks},
-			"watched as whole": {Hide: func(string) bool { return false }, Watch: all, Marks: interceptOptions.Marks,
+			"watched":        {Intercepts: func(string) bool { return false }, Watch: all, Marks: interceptOptions.Marks},
+			"watched as whole": {Intercepts: func(string) bool { return false }, Watch: all, Marks: interceptOptions.Marks,
 				Whole: true},
 		} {
 			r := intercept.NewInterceptor(a.Format, o)
@@ -215,7 +215,7 @@ func TestRelayPasses(t *testing.T) {
 		if strings.Contains(want, `"Now"`) || strings.Contains(want, `"now"`) ||
 			strings.Contains(strings.ToLower(want), `"bash"`) {
 			if strings.Contains(got, `"Now"`) || strings.Contains(got, `"now"`) {
-				t.Errorf("%s: the hidden call is shown", a.Name)
+				t.Errorf("%s: the intercepted call is shown", a.Name)
 			}
 			continue
 		}
@@ -413,7 +413,7 @@ func TestRelayChat(t *testing.T) {
 		}
 		its := r.Iterations()
 		for i := range its {
-			for _, p := range its[i].Hidden() {
+			for _, p := range its[i].Intercepted() {
 				p.Result = "text"
 			}
 		}
@@ -471,7 +471,7 @@ func FuzzRelaySplit(f *testing.F) {
 			t.Errorf("event by event:\n got %q %+v\nwant %q %+v", got, apart.Iterations(), want, r.Iterations())
 		}
 		for _, it := range r.Iterations() {
-			if it.Complete() && len(it.Hidden()) > 0 &&
+			if it.Complete() && len(it.Intercepted()) > 0 &&
 				!gjson.ValidBytes(append(append([]byte{'['}, intercept.Continuation(format, &it)...), ']')) {
 				t.Errorf("the continuation is no JSON: %s", intercept.Continuation(format, &it))
 			}

@@ -66,8 +66,8 @@ func (Codec) Reader(to wire.Sink) wire.AnswerReader {
 // Silent implements [wire.Codec].
 func (Codec) Silent([]byte) bool { return false }
 
-// Hides implements [intercept.Codec].
-func (Codec) Hides(*wire.View) bool { return true }
+// Intercepts implements [intercept.Codec].
+func (Codec) Intercepts(*wire.View) bool { return true }
 
 // Intercept implements [intercept.Codec].
 func (Codec) Intercept(r *intercept.Message) intercept.Interception {

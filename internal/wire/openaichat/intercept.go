@@ -50,7 +50,7 @@ func (r *interception) Event(f intercept.Event) {
 		r.Pass(f.Event)
 	case choice.Exists():
 		r.choice(f, choice)
-	case r.Held:
+	case r.Buffered:
 		r.Last = bytes.Clone(f.Data) // the chunk for the usage
 	case len(r.Past) == 0 || !f.Root.Get("usage").IsObject():
 		r.Pass(f.Event)
@@ -69,7 +69,7 @@ func (r *interception) choice(f intercept.Event, choice gjson.Result) {
 	}
 	shown, same := r.shown(f.Root, choice)
 	if r.Stopped {
-		r.Settle()
+		r.FinishEntries()
 		if r.Asks(f) {
 			if r.Says {
 				r.Put("", r.chunk(f.Root, choice, r.rest(delta, nil), []byte("null")))
@@ -228,7 +228,7 @@ func (r *interception) Join(last []byte) []byte {
 	for _, it := range r.Iterations() {
 		for i := range it.Parts {
 			switch p := &it.Parts[i]; {
-			case p.Hidden:
+			case p.Intercepted:
 			case p.Kind == wire.KindText:
 				content = append(content, p.Raw[1:len(p.Raw)-1]...)
 			case p.Kind == wire.KindThinking:

@@ -35,7 +35,7 @@ func (Codec) Continuation(it *intercept.Iteration) []byte {
 
 func toolResults(it *intercept.Iteration) []byte {
 	var out []byte
-	for _, p := range it.Hidden() {
+	for _, p := range it.Intercepted() {
 		out = rawjson.AppendElement(out, rawjson.Object("role", "tool", "tool_call_id", p.ID, "content", p.Result))
 	}
 	return out
@@ -110,7 +110,7 @@ func lastOnly(v *wire.View, i int, its []intercept.Iteration) ([]wire.Edit, bool
 // amongCalls inserts the intercepted calls of the last iteration among the calls of the client's
 // message, and their results after the message.
 func amongCalls(v *wire.View, msg *wire.Message, it *intercept.Iteration) ([]wire.Edit, bool) {
-	if len(it.Hidden()) == 0 {
+	if len(it.Intercepted()) == 0 {
 		return nil, true
 	}
 	var edits []wire.Edit
@@ -121,7 +121,7 @@ func amongCalls(v *wire.View, msg *wire.Message, it *intercept.Iteration) ([]wir
 		if p.Kind != wire.KindToolUse {
 			continue
 		}
-		if p.Hidden {
+		if p.Intercepted {
 			open = append(open, p.Raw)
 			continue
 		}
@@ -137,7 +137,7 @@ func amongCalls(v *wire.View, msg *wire.Message, it *intercept.Iteration) ([]wir
 	}
 	if anchor < 0 { // the client has no calls: the intercepted ones need a message of their own
 		return []wire.Edit{{Block: int(msg.First), Op: wire.OpAfterMessage,
-			Value: Codec{}.Continuation(&intercept.Iteration{Parts: hiddenParts(it)})}}, true
+			Value: Codec{}.Continuation(&intercept.Iteration{Parts: interceptedParts(it)})}}, true
 	}
 	for _, raw := range open {
 		edits = append(edits, wire.Edit{Block: anchor, Op: wire.OpAfter, Value: raw})
@@ -145,8 +145,8 @@ func amongCalls(v *wire.View, msg *wire.Message, it *intercept.Iteration) ([]wir
 	return append(edits, wire.Edit{Block: anchor, Op: wire.OpAfterMessage, Value: toolResults(it)}), true
 }
 
-func hiddenParts(it *intercept.Iteration) []intercept.Part {
-	calls := it.Hidden()
+func interceptedParts(it *intercept.Iteration) []intercept.Part {
+	calls := it.Intercepted()
 	out := make([]intercept.Part, 0, len(calls))
 	for _, p := range calls {
 		out = append(out, *p)

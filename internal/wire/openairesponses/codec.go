@@ -94,8 +94,8 @@ func (Codec) Reader(to wire.Sink) wire.AnswerReader {
 // Silent implements [wire.Codec].
 func (Codec) Silent([]byte) bool { return false }
 
-// Hides implements [intercept.Codec].
-func (Codec) Hides(v *wire.View) bool {
+// Intercepts implements [intercept.Codec].
+func (Codec) Intercepts(v *wire.View) bool {
 	return !v.Conversation.Partial && !v.Conversation.Background && len(v.Messages) > 0 &&
 		v.Raw[v.Messages[0].Span.Start] == '{'
 }

@@ -77,7 +77,7 @@ func (r *interception) Tell(f intercept.Event, e *intercept.Entry) {
 // end returns the last event with all items that the client has, nil if nothing changes.
 func (r *interception) end(last intercept.Event) []byte {
 	r.Now.Stateless = last.Root.Get("response.store").Type == gjson.False
-	if r.Full || len(r.Past) == 0 && len(r.Now.Hidden()) == 0 {
+	if r.Full || len(r.Past) == 0 && len(r.Now.Intercepted()) == 0 {
 		return nil
 	}
 	return r.complete(last.Root)
@@ -176,7 +176,7 @@ func bareReasoning(p *intercept.Part) bool {
 // toolResults returns the outputs of the intercepted calls.
 func toolResults(it *intercept.Iteration) []byte {
 	var out []byte
-	for _, p := range it.Hidden() {
+	for _, p := range it.Intercepted() {
 		kind := gjson.GetBytes(p.Raw, "type").Str
 		members := []any{"type", kind + "_output", "call_id", p.ID}
 		switch kind { // outputs of the provider's own tools have forms of their own

@@ -22,7 +22,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/intercept"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
@@ -60,7 +60,7 @@ type Interceptor struct {
 	calls        *pipeline.Answerer
 	format       wire.Format
 	log          *zap.Logger
-	rewrite      *hidden.Interceptor
+	rewrite      *intercept.Interceptor
 	first        int // status of the first response
 	stream       bool
 	whole        bool // the response is buffered: JSON
@@ -78,7 +78,7 @@ func NewInterceptor(
 ) *Interceptor {
 	r := &Interceptor{tap: tap, calls: calls, format: format, log: log}
 	r.Answer = httpx.NewAnswer(w, r)
-	r.rewrite = hidden.NewInterceptor(format, options(calls))
+	r.rewrite = intercept.NewInterceptor(format, options(calls))
 	return r
 }
 
@@ -188,7 +188,7 @@ func (r *Interceptor) giveUp() error {
 func (r *Interceptor) say() {
 	httpx.Guard(r.log, "noting what was hidden", func() {
 		it := r.rewrite.Iteration()
-		for _, p := range it.Hidden() {
+		for _, p := range it.Intercepted() {
 			if p.Result == "" && it.Complete() {
 				r.answer(p)
 			}
@@ -201,10 +201,10 @@ func (r *Interceptor) say() {
 func (r *Interceptor) Plain() bool { return r.rewrite.Plain() }
 
 // Answers returns the answers so far that form the client's message.
-func (r *Interceptor) Answers() []hidden.Iteration { return r.rewrite.Iterations() }
+func (r *Interceptor) Answers() []intercept.Iteration { return r.rewrite.Iterations() }
 
 // answer answers an intercepted call.
-func (r *Interceptor) answer(p *hidden.Part) {
+func (r *Interceptor) answer(p *intercept.Part) {
 	before := len(r.calls.Expansions)
 	r.calls.Answer(p, r.tap.Recall)
 	count(r.calls.Expansions[before:])
@@ -240,7 +240,7 @@ func (r *Interceptor) Serve(request *http.Request, next caddyhttp.Handler) error
 			return nil
 		}
 		// The continuation needs a result for each intercepted call.
-		for _, p := range r.rewrite.Iteration().Hidden() {
+		for _, p := range r.rewrite.Iteration().Intercepted() {
 			r.answer(p)
 		}
 		if n == maxContinuations {
@@ -258,8 +258,8 @@ func (r *Interceptor) Serve(request *http.Request, next caddyhttp.Handler) error
 	}
 }
 
-func options(calls *pipeline.Answerer) hidden.Options {
-	o := hidden.Options{Hide: calls.CallsExpand, LastUsage: calls.LastUsage()}
+func options(calls *pipeline.Answerer) intercept.Options {
+	o := intercept.Options{Intercepts: calls.CallsExpand, LastUsage: calls.LastUsage()}
 	if calls.Marked() {
 		o.Watch, o.Marks, o.Whole = calls.Writes, calls.Marks, calls.Whole()
 	}

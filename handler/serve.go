@@ -25,7 +25,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/intercept"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/resource"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/seal"
@@ -139,8 +139,8 @@ type exchange struct {
 	// The answer. Most requests need one tap, which shares the allocation.
 
 	tap       tap
-	plain     func() bool               // nil where nothing is hidden from the client
-	answers   func() []hidden.Iteration // that its message is made of, nil likewise
+	plain     func() bool                  // nil where nothing is hidden from the client
+	answers   func() []intercept.Iteration // that its message is made of, nil likewise
 	continued []continuation
 	outcome
 }

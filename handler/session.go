@@ -133,7 +133,7 @@ func (o *site) upstreamKeyAt(r *http.Request, path string) string {
 // parse reads a body, and recognises the parts that the tenant's conversations have sent before.
 func (o *site) parse(format wire.Format, body []byte, tenant sessioncache.Tenant) (*wire.View, error) {
 	m := memory{o: o, tenant: tenant}
-	defer func() { m.known.Release() }()
+	defer func() { m.known.Unpin() }()
 	return wire.Parse(format, body, m.recall)
 }
 
@@ -146,7 +146,7 @@ type memory struct {
 
 // recall returns the parsed request of the conversation that begins so.
 func (m *memory) recall(first wire.Hash) *wire.Known {
-	m.known.Release() // of a first guess
+	m.known.Unpin() // of a first guess
 	m.known = m.o.store.Recall(m.tenant, first)
 	return m.known
 }

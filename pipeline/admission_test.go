@@ -12,7 +12,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/intercept"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
@@ -408,7 +408,7 @@ func TestNotesAreNotWritten(t *testing.T) {
 		"[llm_cache: 18 lines that this":                                         false,
 		"18 lines that this call has replaced]":                                  false,
 	} {
-		p := hidden.Part{Name: "Write", Arguments: `{"content":` + string(content.Quote(text)) + `}`}
+		p := intercept.Part{Name: "Write", Arguments: `{"content":` + string(content.Quote(text)) + `}`}
 		if got := x.Answerer.Misled(p.Arguments); got != want {
 			t.Errorf("%q: %t", text, got)
 		} else if got {

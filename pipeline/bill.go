@@ -180,7 +180,7 @@ func (x *Transaction) Service(t *wire.Turn) wire.Service {
 // compare computes both sides of the bill, and simulates the cache entries that the client's own
 // bytes would have left. The session is locked.
 func (x *Transaction) compare(t *wire.Turn, calls []wire.Usage, rules *pricing.Rules) Bill {
-	u := t.Held()
+	u := t.LastUsage()
 	bill := newBill(rules, calls...)
 	if len(x.Answerer.calls) > 0 {
 		// Without folds, the model would have given its last output at once.

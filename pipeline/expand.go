@@ -16,7 +16,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/intercept"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/admission"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
@@ -51,7 +51,7 @@ const (
 // declare decides about the tool. A conversation keeps the decision of its first request until its
 // cache is cold, even under other options.
 func (r *request) declare() {
-	if r.o.Policy == Observe || content.LastDefinition(r.View) < 0 || !hidden.Possible(r.View) {
+	if r.o.Policy == Observe || content.LastDefinition(r.View) < 0 || !intercept.Possible(r.View) {
 		return
 	}
 	o, l := &r.o.Expand, r.match.Conversation
@@ -137,7 +137,7 @@ func forced(v *wire.View) bool {
 
 // expandDefinition returns the declaration of the tool as an entry of tools.
 func (r *request) expandDefinition() []byte {
-	return hidden.DeclareTool(r.View.Format, ExpandTool, expandDescription, expandSchema)
+	return intercept.DeclareTool(r.View.Format, ExpandTool, expandDescription, expandSchema)
 }
 
 // reinsert puts intercepted calls back into the client's copy of the last message.
@@ -153,7 +153,7 @@ func (r *request) reinsert() {
 	var edits []wire.Edit
 	ok := !l.Unsaid
 	if ok {
-		edits, ok = hidden.Reinsert(r.View, message, l.Said)
+		edits, ok = intercept.Reinsert(r.View, message, l.Said)
 	}
 	if !ok {
 		// The client has changed the message too much. It goes out as it is.
@@ -272,7 +272,7 @@ type Answerer struct {
 	Lost bool
 
 	x      *Transaction
-	said   []hidden.Iteration // the responses that make up the client's message
+	said   []intercept.Iteration // the responses that make up the client's message
 	first  wire.Usage         // usage of the first of them
 	calls  []wire.Usage       // usage of each call of the model, if there were several
 	asked  []int              // the blocks requested by the model
@@ -297,26 +297,26 @@ func (c *Answerer) CallsExpand(name string) bool {
 
 // Intercepts reports whether the response may contain calls to intercept.
 func (c *Answerer) Intercepts() bool {
-	return c.x.Prompt.Edited && (c.x.req.offer.expand != expandNone || c.x.Prompt.marked && hidden.Possible(c.x.req.View))
+	return c.x.Prompt.Edited && (c.x.req.offer.expand != expandNone || c.x.Prompt.marked && intercept.Possible(c.x.req.View))
 }
 
 // Continue returns the body of the next request within the turn: the sent request, with all
 // responses and the results of their intercepted calls at its end.
-func (c *Answerer) Continue(its []hidden.Iteration) ([]byte, error) {
+func (c *Answerer) Continue(its []intercept.Iteration) ([]byte, error) {
 	edits := slices.Clone(c.x.Prompt.edits)
 	var more []byte
 	for i := range its {
 		if i > 0 {
 			more = append(more, ',')
 		}
-		more = append(more, hidden.Continuation(c.x.req.View.Format, &its[i])...)
+		more = append(more, intercept.Continuation(c.x.req.View.Format, &its[i])...)
 	}
 	edits = append(edits, wire.Edit{Block: len(c.x.req.View.Blocks) - 1, Op: wire.OpAfterMessage, Value: more})
 	return c.x.req.View.Splice(edits)
 }
 
 // Correct replaces the turn's usage by the sum of its responses.
-func (c *Answerer) Correct(t *wire.Turn, its []hidden.Iteration) {
+func (c *Answerer) Correct(t *wire.Turn, its []intercept.Iteration) {
 	if t == nil || len(its) < 2 {
 		return
 	}
@@ -340,12 +340,12 @@ func (c *Answerer) Correct(t *wire.Turn, its []hidden.Iteration) {
 
 // Say stores the responses of the upstream if the client's message differs from them. It must be
 // called before [Transaction.Commit].
-func (c *Answerer) Say(its []hidden.Iteration) {
+func (c *Answerer) Say(its []intercept.Iteration) {
 	c.first = its[0].Usage
 	last := &its[len(its)-1]
 	// A call that was cut off was never made.
-	last.Parts = slices.DeleteFunc(last.Parts, func(p hidden.Part) bool { return p.Hidden && p.Result == "" })
-	if len(its) > 1 || len(last.Hidden()) > 0 {
+	last.Parts = slices.DeleteFunc(last.Parts, func(p intercept.Part) bool { return p.Intercepted && p.Result == "" })
+	if len(its) > 1 || len(last.Intercepted()) > 0 {
 		c.said = its
 	}
 }
@@ -377,14 +377,14 @@ func (c *Answerer) Writes(name string) bool {
 
 // Marks returns the stubs and notes in the sent request, without those that the client's own text
 // contains.
-func (c *Answerer) Marks() *hidden.Marks {
+func (c *Answerer) Marks() *intercept.Marks {
 	var texts []string
 	for i := range c.x.req.States {
 		if e := c.x.req.States[i].Edit; marks(e) {
-			texts = marksIn(texts, e, hidden.Plain(string(e.Value)))
+			texts = marksIn(texts, e, intercept.Plain(string(e.Value)))
 		}
 	}
-	return hidden.NewMarks(c.x.req.foreign(texts))
+	return intercept.NewMarks(c.x.req.foreign(texts))
 }
 
 // Misled reports whether the arguments of a call contain a mark: the model took the mark for the
@@ -392,7 +392,7 @@ func (c *Answerer) Marks() *hidden.Marks {
 func (c *Answerer) Misled(arguments string) bool { return c.Marks().In(arguments) != "" }
 
 func (c *Answerer) misled(arguments string) (known []string) {
-	names := content.StubNames(hidden.Plain(arguments))
+	names := content.StubNames(intercept.Plain(arguments))
 	if len(names) == 0 {
 		return nil
 	}
@@ -405,7 +405,7 @@ func (c *Answerer) misled(arguments string) (known []string) {
 }
 
 // refuse answers a call that must not run.
-func (c *Answerer) refuse(p *hidden.Part) {
+func (c *Answerer) refuse(p *intercept.Part) {
 	p.Failed = true
 	c.Expansions = append(c.Expansions, Expansion{Refused: true})
 	names := c.misled(p.Arguments)
@@ -476,7 +476,7 @@ type Block struct {
 // Answer answers an intercepted call: of the expand tool, or of a tool with a stub in its
 // arguments. The originals come from the request itself. recall may know the originals of blocks
 // that the client has dropped.
-func (c *Answerer) Answer(p *hidden.Part, recall func(name string) (string, bool)) {
+func (c *Answerer) Answer(p *intercept.Part, recall func(name string) (string, bool)) {
 	if !c.CallsExpand(p.Name) {
 		c.refuse(p)
 		return
@@ -671,7 +671,7 @@ func (r *request) foreign(texts []string) []string {
 		}
 		// The client may work on files with such texts. The model's earlier output does not count
 		// as the client's own.
-		text := hidden.Plain(string(r.View.Bytes(b.Span)))
+		text := intercept.Plain(string(r.View.Bytes(b.Span)))
 		texts = slices.DeleteFunc(texts, func(t string) bool { return strings.Contains(text, t) })
 	}
 	return texts

@@ -17,7 +17,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/intercept"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
@@ -25,8 +25,8 @@ import (
 var anyStub = regexp.MustCompile(`\[\[llm_cache:folded ([0-9a-f]{8}(?:\.[0-9]+)?): `)
 
 // answered answers a call of a transaction.
-func answered(x *Transaction, arguments string, recall func(string) (string, bool)) hidden.Part {
-	p := hidden.Part{Name: ExpandTool, Arguments: arguments}
+func answered(x *Transaction, arguments string, recall func(string) (string, bool)) intercept.Part {
+	p := intercept.Part{Name: ExpandTool, Arguments: arguments}
 	x.Answerer.Answer(&p, recall)
 	return p
 }
@@ -164,7 +164,7 @@ func TestExpandOfDroppedInput(t *testing.T) {
 		"0123abcd": written, "0123abcd.1": strings.Repeat("x", 200), "0123abcd.2": strings.Repeat("y", 200),
 		"0123abcd.3": "", "0123abcd.": "", "89abcdef": "", "89abcdef.1": "",
 	} {
-		p := hidden.Part{Name: "mcp__cachelane__expand", Arguments: `{"ids":["` + name + `"]}`}
+		p := intercept.Part{Name: "mcp__cachelane__expand", Arguments: `{"ids":["` + name + `"]}`}
 		x.Answerer.Answer(&p, recall)
 		if want == "" {
 			if !p.Failed || !strings.HasPrefix(p.Result, "Unknown block") {
@@ -448,7 +448,7 @@ func TestMarks(t *testing.T) {
 		}
 		mark := c.misled
 		if mark == c.stands && mark != "" && !strings.HasSuffix(mark, "]") { // the whole mark
-			mark = regexp.MustCompile(regexp.QuoteMeta(mark) + `[^\]]*\]+`).FindString(hidden.Plain(body))
+			mark = regexp.MustCompile(regexp.QuoteMeta(mark) + `[^\]]*\]+`).FindString(intercept.Plain(body))
 		}
 		if mark == "" {
 			mark = repeats
@@ -480,7 +480,7 @@ func TestRefusedWithoutTheTool(t *testing.T) {
 	s.run(0, 12, false)
 	x := s.send(s.answer)
 	mark := regexp.MustCompile(`\[\[llm_cache:folded [0-9a-f]{8}`).FindString(string(x.Prompt.Body))
-	p := hidden.Part{Name: "Write", Arguments: `{"content":"` + mark + `: Read"}`}
+	p := intercept.Part{Name: "Write", Arguments: `{"content":"` + mark + `: Read"}`}
 	x.Answerer.Answer(&p, nil)
 	if name := strings.TrimPrefix(mark, "[[llm_cache:folded "); !p.Failed ||
 		!strings.HasSuffix(p.Result, "\n"+x.req.original(name)) || strings.Contains(p.Result, ExpandTool) {

@@ -341,7 +341,7 @@ func (x *Transaction) Commit(t *wire.Turn, now time.Time) {
 	defer x.req.session.Unlock()
 	x.join(t)
 	l := x.conversation
-	found, usage := t.Usage, t.Held()
+	found, usage := t.Usage, t.LastUsage()
 	if x.Answerer.said != nil {
 		found, usage = x.Answerer.first, x.Answerer.first
 	}
@@ -507,7 +507,7 @@ const minReadShare = 0.7
 // observe notes what a usage tells of the cache of a model whose rules are assumed.
 func (x *Transaction) observe(u wire.Usage) {
 	b := &x.before
-	s := pricing.Sighting{Held: u.Read + u.Write5m + u.Write1h}
+	s := pricing.Sighting{Cached: u.Read + u.Write5m + u.Write1h}
 	// A long lifetime that was asked for says nothing of the usual one.
 	if prev := x.req.match.Conversation; b.continued && prev != nil && prev.TTL <= x.req.rules.TTL &&
 		(b.cause == BreakUnknown || b.cause == BreakExpired) {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/intercept"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 )
 
@@ -67,7 +67,7 @@ type Intercepted struct {
 	Expand bool
 	// Said are the upstream's answers behind the client's last message, where that message merges
 	// several answers or holds less than the upstream said. Usually nil.
-	Said []hidden.Iteration
+	Said []intercept.Iteration
 	// Unsaid reports whether such answers existed but are no longer known.
 	Unsaid bool
 	// Copied reports whether the last answer was ended early because a call contained one of our

@@ -170,7 +170,7 @@ func TestPackMeetsRequests(t *testing.T) {
 			for turn := range 60 {
 				s := m.Acquire(t.Context(), k)
 				v := view(t, messages, m.recall(byte(i)))
-				v.Known().Hold()
+				v.Known().Pin()
 				l := commit(s, v)
 				s.Lock()
 				s.Leave(l, v)
@@ -178,7 +178,7 @@ func TestPackMeetsRequests(t *testing.T) {
 					t.Errorf("turn %d: %d requests of %d blocks in %d conversations", turn, l.Requests, l.Len(), len(s.conversations))
 				}
 				s.Unlock()
-				v.Known().Release()
+				v.Known().Unpin()
 				m.Release(s)
 				messages += answer1 + user2
 				if turn%4 > 0 {

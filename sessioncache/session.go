@@ -407,7 +407,7 @@ func (s *Session) recall(first wire.Hash) *wire.Known {
 	defer s.Unlock()
 	for _, l := range s.conversations {
 		if l.known.First() == first {
-			l.known.Hold()
+			l.known.Pin()
 			return l.known
 		}
 	}

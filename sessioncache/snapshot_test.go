@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/intercept"
 )
 
 var update = flag.Bool("update", false, "write the snapshot in testdata anew")
@@ -71,7 +71,7 @@ func rich(t testing.TB) (*Session, *wire.View) {
 	l.Broke("model")
 	l.Broke("expired")
 	l.Reply, l.First = wire.AnswerID("msg_2"), wire.AnswerID("msg_1")
-	l.Said = []hidden.Iteration{{Parts: []hidden.Part{{Raw: []byte(`"` + secretText + `"`)}}}}
+	l.Said = []intercept.Iteration{{Parts: []intercept.Part{{Raw: []byte(`"` + secretText + `"`)}}}}
 	l.Expanded[ClassRead] = 3
 	branch := &Conversation{id: s.next}
 	branch.inherit(l)

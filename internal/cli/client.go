@@ -58,8 +58,8 @@ func (c *StatusCauses) UnmarshalJSON(raw []byte) error {
 }
 
 const (
-	// longestInput bounds a client's input, in bytes.
-	longestInput = 1 << 20
+	// maxInput bounds a client's input, in bytes.
+	maxInput = 1 << 20
 	// inputPatience bounds the wait for the input.
 	inputPatience = 200 * time.Millisecond
 )
@@ -75,7 +75,7 @@ func passed(in io.Reader) *StatusClient {
 	got := make(chan *StatusClient, 1)
 	go func() {
 		c := new(StatusClient)
-		err := json.NewDecoder(io.LimitReader(in, longestInput)).Decode(c)
+		err := json.NewDecoder(io.LimitReader(in, maxInput)).Decode(c)
 		// Another version may use other types for some members. The rest is still usable.
 		if _, odd := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !(odd && c.SessionID != "") {
 			c = nil

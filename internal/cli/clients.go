@@ -29,9 +29,9 @@ func (e *exam) clients(ctx context.Context) {
 	e.opencode(ctx)
 	e.gemini(ctx)
 	for _, name := range [...]string{"OPENAI_BASE_URL", "ANTHROPIC_VERTEX_BASE_URL", "ANTHROPIC_BEDROCK_BASE_URL"} {
-		e.told = e.told || e.Getenv(name) != ""
+		e.configured = e.configured || e.Getenv(name) != ""
 	}
-	if !e.told {
+	if !e.configured {
 		e.note("clients",
 			"no client on this machine goes through llm_cache: ANTHROPIC_BASE_URL and GOOGLE_GEMINI_BASE_URL are not set, "+
 				"and the settings of Claude Code, Codex and opencode name no base URL. Set one to the address of a site, or "+
@@ -57,7 +57,7 @@ func (e *exam) away(about, name, value string, u *url.URL) {
 // baseURL examines a base URL and reports whether to try it. The client appends a path to it.
 // versioned says that the URL must include the version.
 func (e *exam) baseURL(about, name, value, version string, versioned bool) bool {
-	e.told = true
+	e.configured = true
 	u, err := url.Parse(value)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		e.find(about, "%s is %q, which is no URL. It begins with http:// or https://.", name, value)
@@ -118,16 +118,16 @@ func (e *exam) claudeCode(ctx context.Context) {
 		if !json.Valid(raw) {
 			e.find(about, "%s is no valid JSON, and is not used.", path)
 		} else {
-			own := gjson.GetBytes(raw, "env")
+			settings := gjson.GetBytes(raw, "env")
 			// Claude Code's settings override the environment.
 			env = func(name string) string {
-				if v := own.Get(name); v.Exists() {
+				if v := settings.Get(name); v.Exists() {
 					return v.String()
 				}
 				return e.Getenv(name)
 			}
 			const name = "ANTHROPIC_BASE_URL"
-			if there := own.Get(name).String(); there != "" && e.Getenv(name) != "" && there != e.Getenv(name) {
+			if there := settings.Get(name).String(); there != "" && e.Getenv(name) != "" && there != e.Getenv(name) {
 				e.find(about, "%s says %s=%s, which goes before %s of the environment.", path, name, there, e.Getenv(name))
 			}
 		}

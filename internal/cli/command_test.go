@@ -127,12 +127,13 @@ func TestPricesFlag(t *testing.T) {
 	}
 	// If cache reads cost as much as processing, folding old results pays at once.
 	write(`{"input": 3, "output": 15, "write": 3, "read": 3}`)
-	list, own := total(), total("--prices", file)
-	if own.BaseCost <= list.BaseCost {
-		t.Errorf("the client's own bytes cost %v at prices without a cache, %v at list prices", own.BaseCost, list.BaseCost)
+	list, custom := total(), total("--prices", file)
+	if custom.BaseCost <= list.BaseCost {
+		t.Errorf("the client's own bytes cost %v at prices without a cache, %v at list prices", custom.BaseCost,
+			list.BaseCost)
 	}
-	if own.Sent.Prompt() >= list.Sent.Prompt() {
-		t.Errorf("the handler sent %d tokens at prices without a cache, %d at list prices", own.Sent.Prompt(),
+	if custom.Sent.Prompt() >= list.Sent.Prompt() {
+		t.Errorf("the handler sent %d tokens at prices without a cache, %d at list prices", custom.Sent.Prompt(),
 			list.Sent.Prompt())
 	}
 	if out, _, err := command("explain", "--json", "--prices", file, boats); err != nil || !json.Valid([]byte(out)) {

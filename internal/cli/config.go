@@ -89,8 +89,8 @@ func (e *exam) routes(ctx context.Context, raw string) {
 	}
 	asked := map[*routes.Handler]bool{}
 	for _, cache := range report.Caches {
-		own := gjson.ParseBytes(cache.Config)
-		if n := own.Get("max_body").Int(); n > 0 && n < 1<<20 {
+		handler := gjson.ParseBytes(cache.Config)
+		if n := handler.Get("max_body").Int(); n > 0 && n < 1<<20 {
 			e.find("site", "max_body is %d bytes: nearly every conversation is larger. 32MiB is the default.", n)
 		}
 		for _, h := range append(cache.Front, cache.Behind...) {
@@ -99,7 +99,7 @@ func (e *exam) routes(ctx context.Context, raw string) {
 				e.find("site", "request_body max_size is %d bytes: long conversations are larger. Set 32MiB.", n)
 			}
 			if h.Name == "reverse_proxy" && slices.Contains(cache.Behind, h) && !asked[h] {
-				e.proxy(ctx, own, config)
+				e.proxy(ctx, handler, config)
 				e.headers(config)
 			}
 			asked[h] = true

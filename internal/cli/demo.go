@@ -90,7 +90,7 @@ func newProvider() *provider {
 	return p
 }
 
-func (p *provider) told() (wire.Usage, float64) {
+func (p *provider) totals() (wire.Usage, float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.last, p.spent
@@ -127,10 +127,10 @@ func RunDemo(ctx context.Context, w io.Writer) (DemoSum, error) {
 		if err := post(ctx, "http://"+site, body); err != nil {
 			return sum, err
 		}
-		own, client := straight.told()
-		sent, actual := behind.told()
+		direct, client := straight.totals()
+		sent, actual := behind.totals()
 		sum = DemoSum{sum.Requests + 1, client, actual}
-		if _, err := fmt.Fprintf(w, "%10d%10d%10d%17d%14s%16s%10s\n", sum.Requests, own.Prompt(), sent.Prompt(), sent.Read,
+		if _, err := fmt.Fprintf(w, "%10d%10d%10d%17d%14s%16s%10s\n", sum.Requests, direct.Prompt(), sent.Prompt(), sent.Read,
 			figure.Dollars(client), figure.Dollars(actual), figure.Percent(1-actual/client)); err != nil {
 			return sum, err
 		}

@@ -44,11 +44,11 @@ type Finding struct {
 // exam collects the findings.
 type exam struct {
 	Patient
-	client   *http.Client
-	findings []Finding
-	looked   []string
-	told     bool                   // a client has a base URL
-	listen   []caddy.NetworkAddress // of the sites
+	client     *http.Client
+	findings   []Finding
+	looked     []string
+	configured bool                   // a client has a base URL
+	listen     []caddy.NetworkAddress // of the sites
 }
 
 // patience bounds each connection.

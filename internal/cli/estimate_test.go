@@ -103,8 +103,9 @@ func TestImport(t *testing.T) {
 		}
 		return all
 	}
-	if recorded, own := tell(out), tell(agentsFolder); len(own) != 4 || !slices.Equal(recorded, own) {
-		t.Errorf("recordings\n%s\ntranscripts\n%s", strings.Join(recorded, "\n"), strings.Join(own, "\n"))
+	if recorded, transcripts := tell(out), tell(agentsFolder); len(transcripts) != 4 ||
+		!slices.Equal(recorded, transcripts) {
+		t.Errorf("recordings\n%s\ntranscripts\n%s", strings.Join(recorded, "\n"), strings.Join(transcripts, "\n"))
 	}
 	if _, _, err := runCommand(t, "import", agentsFolder); err == nil {
 		t.Error("import without --out passed")

@@ -68,8 +68,8 @@ func (l *SmoketestLine) fault(format string, args ...any) {
 
 // answer is a model's response.
 type answer struct {
-	text          string
-	session, held string // from the headers of the site
+	text              string
+	session, retained string // from the headers of the site
 }
 
 // Run asks all questions, one after the other.
@@ -134,8 +134,8 @@ func (*SmoketestOptions) continues(l *SmoketestLine, a, first *answer) {
 	if a.session != first.session {
 		l.fault("session %s, the first was of %s", a.session, first.session)
 	}
-	if first.held != "" && !strings.HasPrefix(a.held, "delta") {
-		l.fault("the upstream holds the conversation, and was sent all of it: %s", a.held)
+	if first.retained != "" && !strings.HasPrefix(a.retained, "delta") {
+		l.fault("the upstream holds the conversation, and was sent all of it: %s", a.retained)
 	}
 }
 
@@ -192,10 +192,10 @@ func (o *SmoketestOptions) ask(ctx context.Context, l *SmoketestLine, p *prompt)
 		l.Cached = turn.Usage.Read
 	}
 	a := &answer{text: turn.Text, session: res.Header.Get("X-Llm-Cache-Session"),
-		held: res.Header.Get("X-Llm-Cache-Retained")}
-	if a.held != "" {
+		retained: res.Header.Get("X-Llm-Cache-Retained")}
+	if a.retained != "" {
 		l.Sent = l.Bytes
-		_, _ = fmt.Sscanf(a.held, "delta; sent=%d;", &l.Sent)
+		_, _ = fmt.Sscanf(a.retained, "delta; sent=%d;", &l.Sent)
 	}
 	return a
 }

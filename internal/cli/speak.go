@@ -39,14 +39,14 @@ func at(path string) func(string, bool) string { return func(string, bool) strin
 
 func bearer(h http.Header, key string) { h.Set("Authorization", "Bearer "+key) }
 
-// mostTokens bounds each response, thinking included.
-const mostTokens = 2048
+// maxTokens bounds each response, thinking included.
+const maxTokens = 2048
 
 var speeches = map[wire.Format]speech{
 	wire.Anthropic: {
 		at("/v1/messages"),
 		func(model string, p *prompt) any {
-			o := object{"model": model, "max_tokens": mostTokens, "stream": p.stream,
+			o := object{"model": model, "max_tokens": maxTokens, "stream": p.stream,
 				"messages": messages(p.said, "assistant", "content", plain)}
 			if p.system != "" {
 				o["system"] = p.system

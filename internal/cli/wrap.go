@@ -129,8 +129,8 @@ func aim(c client, l *launch, site string) (target, error) {
 	// The path and a password stay. The client sends both.
 	base := *u
 	base.Scheme, base.Host = "http", address
-	own, _ := url.Parse(c.api)
-	return target{base: strings.TrimSuffix(base.String(), "/"), official: u.Scheme == own.Scheme && u.Host == own.Host},
+	api, _ := url.Parse(c.api)
+	return target{base: strings.TrimSuffix(base.String(), "/"), official: u.Scheme == api.Scheme && u.Host == api.Host},
 		nil
 }
 

@@ -212,10 +212,11 @@ func codexBase(l *launch) string {
 }
 
 func setCodex(l *launch, to target) {
-	const own = "model_providers.llm_cache."
+	const provider = "model_providers.llm_cache."
 	add := []string{
-		"-c", `model_provider="llm_cache"`, "-c", own + `name="llm_cache"`, "-c", own + fmt.Sprintf("base_url=%q", to.base),
-		"-c", own + `wire_api="responses"`, "-c", own + `env_key="OPENAI_API_KEY"`,
+		"-c", `model_provider="llm_cache"`, "-c", provider + `name="llm_cache"`,
+		"-c", provider + fmt.Sprintf("base_url=%q", to.base),
+		"-c", provider + `wire_api="responses"`, "-c", provider + `env_key="OPENAI_API_KEY"`,
 	}
 	replaced := []string{"model_provider", "openai_base_url"}
 	if p := codexProvider(codexSettings(l)); p != "" {

@@ -78,7 +78,7 @@ func TestWrap(t *testing.T) {
 func TestBaseURL(t *testing.T) {
 	const custom = "model_provider = \"gw\"\nopenai_base_url = \"http://no/v1\"\n[model_providers.gw]\nbase_url = " +
 		"\"http://gw/v1\"\nenv_key = \"GW\"\n[profiles.x]\nmodel_provider = \"other\"\n"
-	own := []string{
+	added := []string{
 		"-c", `model_provider="llm_cache"`, "-c", `model_providers.llm_cache.name="llm_cache"`, "-c",
 		`model_providers.llm_cache.base_url="http://to"`,
 		"-c", `model_providers.llm_cache.wire_api="responses"`, "-c", `model_providers.llm_cache.env_key="OPENAI_API_KEY"`,
@@ -132,12 +132,12 @@ func TestBaseURL(t *testing.T) {
 		"claude not on Vertex": {client: "claude", env: []string{"CLAUDE_CODE_USE_VERTEX=0"},
 			wantEnv: map[string]string{anthropicBase: "http://to"}},
 		"codex, none": {client: "codex", args: []string{"exec", "x"},
-			wantArgs: append(slices.Clone(own), "exec", "x")},
+			wantArgs: append(slices.Clone(added), "exec", "x")},
 		"codex, environment": {client: "codex", env: []string{"OPENAI_BASE_URL=http://gw/v1"}, base: "http://gw/v1",
-			wantArgs: own},
+			wantArgs: added},
 		"codex, settings": {client: "codex",
 			files: map[string]string{".codex/config.toml": "openai_base_url = 'http://gw/v1'\n"}, base: "http://gw/v1",
-			wantArgs: own},
+			wantArgs: added},
 		"codex, a provider of its own": {
 			client: "codex", files: map[string]string{".codex/config.toml": custom}, base: "http://gw/v1", wantArgs: moved,
 		},
@@ -148,7 +148,7 @@ func TestBaseURL(t *testing.T) {
 		},
 		"codex, an address on the command line": {
 			client: "codex", args: []string{"-c", `openai_base_url="http://gw/v1"`, "-m", "x"}, base: "http://gw/v1",
-			wantArgs: append(slices.Clone(own), "-m", "x"),
+			wantArgs: append(slices.Clone(added), "-m", "x"),
 		},
 		"opencode, none": {client: "opencode",
 			wantEnv: map[string]string{opencodeContent: `{"provider":{"anthropic":{"options":{"baseURL":"http://to"}}}}`}},

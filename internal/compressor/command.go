@@ -52,8 +52,8 @@ a token classifier such as Microsoft's LLMLingua-2 ones, or that of a server
 	return cmd
 }
 
-// longest bounds the text that the command reads.
-const longest = 16 << 20
+// maxInput bounds the text that the command reads.
+const maxInput = 16 << 20
 
 func run(cmd *cobra.Command, f caddycmd.Flags) error {
 	colored, err := colorful(f.String("color"), cmd.OutOrStdout())
@@ -90,7 +90,7 @@ func run(cmd *cobra.Command, f caddycmd.Flags) error {
 		_, err := fmt.Fprintln(cmd.OutOrStdout(), r.Text)
 		return err
 	}
-	_, err = io.WriteString(cmd.OutOrStdout(), shown(r.Words, colored)+told(r, time.Since(start), health.Device))
+	_, err = io.WriteString(cmd.OutOrStdout(), shown(r.Words, colored)+savings(r, time.Since(start), health.Device))
 	return err
 }
 
@@ -121,12 +121,12 @@ func read(in io.Reader, path string) (string, error) {
 		in = f
 	}
 	// One byte more shows that the text is too long.
-	b, err := io.ReadAll(io.LimitReader(in, longest+1))
+	b, err := io.ReadAll(io.LimitReader(in, maxInput+1))
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("%s: %w", path, err)
-	case len(b) > longest:
-		return "", fmt.Errorf("%s: longer than %s", path, humanize.IBytes(longest))
+	case len(b) > maxInput:
+		return "", fmt.Errorf("%s: longer than %s", path, humanize.IBytes(maxInput))
 	}
 	return string(b), nil
 }
@@ -182,8 +182,8 @@ func harmless(s string) string {
 	}, s)
 }
 
-// told formats the savings.
-func told(r lingua.Result, took time.Duration, device string) string {
+// savings describes a result: dropped words, duration, device.
+func savings(r lingua.Result, took time.Duration, device string) string {
 	dropped := 0
 	for _, w := range r.Words {
 		if !w.Keep {

@@ -65,7 +65,7 @@ func (o *Options) Open(s *feature.Site) (*feature.Part, error) {
 				a.Edit.Unread(func(block wire.Hash, text string) bool {
 					return w.Offer(Job{
 						ID: ID{Session: a.Session, Block: block}, Tenant: a.Tenant, Text: text,
-						Rate: o.rate(), Least: cmp.Or(o.MinChars, defaultMinChars),
+						Rate: o.rate(), MinChars: cmp.Or(o.MinChars, defaultMinChars),
 						Done: func(r pipeline.Shortened) { s.State.Blocks.Put(a.Held, block, name, pack(r)) },
 					})
 				})

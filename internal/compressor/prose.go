@@ -23,7 +23,7 @@ type line struct {
 
 // lines splits a text that is mostly prose, with no fewer than least characters of prose. For any
 // other text it returns nil.
-func lines(text string, least int) []line {
+func lines(text string, minChars int) []line {
 	if trimmed := strings.TrimSpace(text); isJSON(trimmed) || isDiff(trimmed) || isError(trimmed) ||
 		!utf8.ValidString(text) {
 		return nil
@@ -44,7 +44,7 @@ func lines(text string, least int) []line {
 		}
 		all = append(all, l)
 	}
-	if prose < least || 2*prose < chars {
+	if prose < minChars || 2*prose < chars {
 		return nil
 	}
 	return all

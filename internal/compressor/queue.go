@@ -17,9 +17,9 @@ type Job struct {
 	Tenant sessioncache.Tenant
 	// Text is the text. Rate is the part of the tokens of its prose to keep. A text with less than
 	// Least characters of prose is left alone.
-	Text  string
-	Rate  float64
-	Least int
+	Text     string
+	Rate     float64
+	MinChars int
 	// Done receives the result.
 	Done func(pipeline.Shortened)
 }

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// longestText is the length in bytes above which a text is left alone, since it would occupy
+	// maxText is the length in bytes above which a text is left alone, since it would occupy
 	// the worker for minutes.
-	longestText = 64 << 10
-	// leastGain is the minimum part of a text that must go.
-	leastGain = 0.1
+	maxText = 64 << 10
+	// minGain is the minimum part of a text that must go.
+	minGain = 0.1
 	// sight is the distance, in bytes, within which a word of the compressor is searched in the
 	// text.
 	sight = 48
@@ -24,11 +24,11 @@ const (
 
 // Shorten drops words from the prose in a text, by the compressor's choice. It returns "" where the
 // gain is too small. Kept words and all other lines are unmodified.
-func Shorten(ctx context.Context, c Compressor, text string, rate float64, least int) (string, error) {
-	if len(text) > longestText {
+func Shorten(ctx context.Context, c Compressor, text string, rate float64, minChars int) (string, error) {
+	if len(text) > maxText {
 		return "", nil
 	}
-	all := lines(text, least)
+	all := lines(text, minChars)
 	if all == nil {
 		return "", nil
 	}
@@ -54,7 +54,7 @@ func Shorten(ctx context.Context, c Compressor, text string, rate float64, least
 		writeKept(&out, l.text, keep[at:at+len(l.text)])
 		at += len(l.text)
 	}
-	if short := out.String(); float64(len(short)) <= (1-leastGain)*float64(len(text)) {
+	if short := out.String(); float64(len(short)) <= (1-minGain)*float64(len(text)) {
 		return short, nil
 	}
 	return "", nil

@@ -97,7 +97,7 @@ func TestShorten(t *testing.T) {
 		t.Errorf("in pieces: got %q", got)
 	}
 	long := new(rule)
-	if got := short(long, strings.Repeat(paragraph, longestText/len(paragraph)+1)); got != "" || len(long.calls) > 0 {
+	if got := short(long, strings.Repeat(paragraph, maxText/len(paragraph)+1)); got != "" || len(long.calls) > 0 {
 		t.Errorf("a text that is too long: got %q, %d calls", got, len(long.calls))
 	}
 	if _, err := Shorten(context.Background(), &rule{err: errors.New("gone")}, pad, 0.5, 200); err == nil {

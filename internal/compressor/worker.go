@@ -151,19 +151,19 @@ func (w *Worker) work() {
 
 var errPanic = errors.New("recovered from a panic")
 
-// longestRest bounds the pause after errors.
-const longestRest = time.Minute
+// maxRest bounds the pause after errors.
+const maxRest = time.Minute
 
 // rest returns the pause after errors. The lock is held.
 func (w *Worker) rest() time.Duration {
 	if w.failures == 0 {
 		return 0
 	}
-	return min(longestRest, time.Second<<min(w.failures-1, 10))
+	return min(maxRest, time.Second<<min(w.failures-1, 10))
 }
 
-// longestRun bounds the work on one text, pauses included.
-const longestRun = 10 * time.Minute
+// maxRun bounds the work on one text, pauses included.
+const maxRun = 10 * time.Minute
 
 // one shortens a text. It returns false if the queue is empty.
 func (w *Worker) one() bool {
@@ -181,10 +181,10 @@ func (w *Worker) one() bool {
 		defer w.mu.Unlock()
 		w.queue.done(j.ID)
 	}()
-	ctx, cancel := context.WithTimeout(w.ctx, longestRun)
+	ctx, cancel := context.WithTimeout(w.ctx, maxRun)
 	defer cancel()
 	p := &pace{worker: w, since: w.clock.Now()}
-	text, err := Shorten(lingua.WithPause(ctx, p.pause), c, j.Text, j.Rate, j.Least)
+	text, err := Shorten(lingua.WithPause(ctx, p.pause), c, j.Text, j.Rate, j.MinChars)
 	if err != nil {
 		w.fail(err)
 		return true

@@ -44,7 +44,7 @@ func (s *slow) Compress(ctx context.Context, text string, rate float64) (lingua.
 }
 
 func jobFor(n byte, done func(pipeline.Shortened)) Job {
-	return Job{ID: ID{Block: wire.Hash{n}}, Text: strings.Repeat(paragraph, 3), Rate: 0.5, Least: 200, Done: done}
+	return Job{ID: ID{Block: wire.Hash{n}}, Text: strings.Repeat(paragraph, 3), Rate: 0.5, MinChars: 200, Done: done}
 }
 
 // TestWorker: texts are shortened in the background. After errors and panics texts stay unmodified,
@@ -99,18 +99,18 @@ func TestIdleTexts(t *testing.T) {
 		w := newWorker(clock.Machine)
 		w.serving, w.queue.limit = []Compressor{new(slow)}, defaultQueue
 		time.Sleep(time.Second)
-		const most = 10
+		const texts = 10
 		var done atomic.Int64
-		for n := range byte(most) {
+		for n := range byte(texts) {
 			j := jobFor(n, func(pipeline.Shortened) { done.Add(1) })
 			j.Text = "{}"
 			w.Touch()
 			w.Offer(j)
 		}
-		for want := 1; want <= most; want++ {
+		for want := 1; want <= texts; want++ {
 			synctest.Wait()
 			if done := done.Load(); done != int64(want) {
-				t.Fatalf("%d of %d texts are done after %d pauses", done, most, want-1)
+				t.Fatalf("%d of %d texts are done after %d pauses", done, texts, want-1)
 			}
 			time.Sleep(quiet / 2)
 			w.Touch()

@@ -28,8 +28,8 @@ type bytesScratch struct {
 	zero  []int32
 }
 
-// largest is the largest weight of 7 bits.
-const largest = 63
+// maxWeight is the largest weight of 7 bits.
+const maxWeight = 63
 
 // blockQuads is the number of groups of four panel rows that fit into the L1 cache.
 const blockQuads = 128
@@ -64,9 +64,9 @@ func (q *quantized) pack(panel []int8, col, j int, row []float32) {
 	if top == 0 {
 		return
 	}
-	q.scale[col] = top / largest
+	q.scale[col] = top / maxWeight
 	for k, v := range row {
-		b := int8(math.RoundToEven(float64(v / top * largest)))
+		b := int8(math.RoundToEven(float64(v / top * maxWeight)))
 		panel[k/4*4*tileCols+j*4+k%4] = b
 		q.sum[col] += int32(b)
 	}

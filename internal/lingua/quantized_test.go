@@ -85,9 +85,9 @@ func TestBytesFit(t *testing.T) {
 		a[i] = 255
 	}
 	for i := range b {
-		b[i] = largest
+		b[i] = maxWeight
 		if i/4%3 == 1 {
-			b[i] = -largest
+			b[i] = -maxWeight
 		}
 	}
 	best := kernel
@@ -96,7 +96,7 @@ func TestBytesFit(t *testing.T) {
 		c := make([]int32, tileRows*tileCols)
 		kernel.multiplyBytes(c, a, depth*4, b, depth)
 		for i, v := range c {
-			want := int32(depth * 4 * 255 * largest)
+			want := int32(depth * 4 * 255 * maxWeight)
 			if i%3 == 1 {
 				want = -want
 			}

@@ -135,21 +135,21 @@ const maxAdded = 1024
 
 func (f *tokenizerFile) wordPiece() (*Tokenizer, error) {
 	var m struct {
-		Unknown string           `json:"unk_token"`
-		Prefix  *string          `json:"continuing_subword_prefix"`
-		Longest *int             `json:"max_input_chars_per_word"`
-		Vocab   map[string]int32 `json:"vocab"`
+		Unknown  string           `json:"unk_token"`
+		Prefix   *string          `json:"continuing_subword_prefix"`
+		MaxRunes *int             `json:"max_input_chars_per_word"`
+		Vocab    map[string]int32 `json:"vocab"`
 	}
 	if err := json.Unmarshal(f.Model, &m); err != nil {
 		return nil, fmt.Errorf("model: %w", err)
 	}
 	w := &wordPiece{normalizer: bertNormalizer{Clean: true, Chinese: true, Lowercase: true}, ids: m.Vocab, prefix: "##",
-		longest: 100}
+		maxRunes: 100}
 	if m.Prefix != nil {
 		w.prefix = *m.Prefix
 	}
-	if m.Longest != nil {
-		w.longest = *m.Longest
+	if m.MaxRunes != nil {
+		w.maxRunes = *m.MaxRunes
 	}
 	vocabulary, err := byID(m.Vocab)
 	if err != nil {
@@ -214,7 +214,7 @@ func (f *tokenizerFile) unigram() (*Tokenizer, error) {
 		vocabulary[i], u.scores[i] = p.text, p.score
 		u.ids[p.text] = int32(i)
 	}
-	u.lexicon, u.least = newLexicon(vocabulary), lowest(u.scores)
+	u.lexicon, u.minScore = newLexicon(vocabulary), lowest(u.scores)
 	if err := u.readNormalizer(f.Normalizer); err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ type unigram struct {
 	ids      map[string]int32
 	scores   []float64
 	unknown  int32
-	least    float64
+	minScore float64
 	best     []arrival
 	backward []string
 }
@@ -95,7 +95,7 @@ func (u *unigram) word(dst []Token, s string) []Token {
 		})
 		// An unknown rune scores 10 below the least likely piece.
 		if !single {
-			reach(size, u.unknown, u.least-10+here)
+			reach(size, u.unknown, u.minScore-10+here)
 		}
 		at += size
 	}

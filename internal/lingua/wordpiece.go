@@ -14,8 +14,8 @@ type wordPiece struct {
 	ids        map[string]int32
 	unknown    Token
 	prefix     string
-	// longest is the number of runes above which a word is unknown.
-	longest int
+	// maxRunes is the number of runes above which a word is unknown.
+	maxRunes int
 }
 
 func (w *wordPiece) tokens(dst []Token, s string) []Token {
@@ -43,10 +43,10 @@ func (w *wordPiece) tokens(dst []Token, s string) []Token {
 }
 
 func (w *wordPiece) word(dst []Token, s string) []Token {
-	if id, ok := w.ids[s]; ok && len(s) <= w.longest {
+	if id, ok := w.ids[s]; ok && len(s) <= w.maxRunes {
 		return append(dst, Token{id, s})
 	}
-	if utf8.RuneCountInString(s) > w.longest {
+	if utf8.RuneCountInString(s) > w.maxRunes {
 		return append(dst, w.unknown)
 	}
 	first := len(dst)

@@ -180,7 +180,7 @@ func (t *Table) Rows(at time.Time) []Row {
 		v := t.vendors[vendor]
 		for _, family := range slices.Sorted(maps.Keys(v.Families)) {
 			models := slices.Collect(v.family(family))
-			models = slices.DeleteFunc(models, func(m *model) bool { return v.own(family, m.name) == nil })
+			models = slices.DeleteFunc(models, func(m *model) bool { return v.row(family, m.name) == nil })
 			slices.SortFunc(models, func(a, b *model) int {
 				return cmp.Or(cmp.Compare(b.version.major, a.version.major), cmp.Compare(b.version.minor, a.version.minor),
 					cmp.Compare(a.name, b.name))
@@ -195,8 +195,8 @@ func (t *Table) Rows(at time.Time) []Row {
 	return rows
 }
 
-// own returns the row that a vendor itself has of a model, nil for none.
-func (v *vendor) own(family, name string) *modelRow {
+// row returns the row that a vendor itself has of a model, nil for none.
+func (v *vendor) row(family, name string) *modelRow {
 	for written, row := range v.Families[family] {
 		if nameOf(written).model == name {
 			return row

@@ -409,8 +409,8 @@ func (p *peakRow) validate() error {
 	return nil
 }
 
-// holds reports whether a time is within the peak.
-func (p *peakRow) holds(at time.Time) bool {
+// includes reports whether a time is within the peak.
+func (p *peakRow) includes(at time.Time) bool {
 	at = at.UTC()
 	if d := at.Weekday(); p.Weekdays && (d == time.Saturday || d == time.Sunday) {
 		return false

@@ -106,13 +106,13 @@ func offers(v *wire.View, name string) bool {
 	return false
 }
 
-// hidden reports whether a block calls a tool that the client has not offered, but
+// intercepted reports whether a block calls a tool that the client has not offered, but
 // the request does: a call that the client never saw; or is what was thought in front
 // of such a call.
-func hidden(c Call, i int) bool {
+func intercepted(c Call, i int) bool {
 	b := &c.View.Blocks[i]
 	if (isThinking(b) || b.Kind == wire.KindReasoning) && i+1 < len(c.View.Blocks) {
-		return hidden(c, i+1)
+		return intercepted(c, i+1)
 	}
 	name := c.View.Text(b.Name)
 	return b.Kind == wire.KindToolUse && offers(c.View, name) && !offers(c.Client, name)
@@ -141,7 +141,7 @@ func unaltered(c Call) *APIError {
 		if _, err := base64.StdEncoding.DecodeString(thoughtSignature(c.View, b)); err != nil {
 			return geminiError(invalid("Corrupted thought signature."))
 		}
-		if whole != nil && !hidden(c, i) {
+		if whole != nil && !intercepted(c, i) {
 			if whole[b.Hash]--; whole[b.Hash] < 0 {
 				return geminiError(invalid("Corrupted thought signature."))
 			}

@@ -14,14 +14,14 @@ import (
 // in front of what it led to. Of a conversation that the provider holds only the
 // end is here, and calls may stand in it by reference.
 func validateResponses(v *wire.View) *APIError {
-	hidden := v.Conversation.Partial
+	partial := v.Conversation.Partial
 	calls := make(map[string]bool) // and whether they are answered
 	var order []string
 	for i := range v.Blocks {
 		b := &v.Blocks[i]
 		switch id := v.Text(b.ID); b.Kind {
 		case wire.KindOther:
-			hidden = hidden || gjson.GetBytes(b.Span.Of(v.Raw), "type").Str == "item_reference"
+			partial = partial || gjson.GetBytes(b.Span.Of(v.Raw), "type").Str == "item_reference"
 		case wire.KindReasoning:
 			if next := i + 1; next == len(v.Blocks) || v.Blocks[next].Message != b.Message {
 				return invalidf("Item '%s' of type 'reasoning' was provided without its required following item.",
@@ -33,7 +33,7 @@ func validateResponses(v *wire.View) *APIError {
 			}
 			calls[id] = false
 		case wire.KindToolResult:
-			if _, ok := calls[id]; !ok && !hidden && id != "" {
+			if _, ok := calls[id]; !ok && !partial && id != "" {
 				return invalidf("No tool call found for %s with call_id %s.", outputName(v, b), id)
 			}
 			calls[id] = true

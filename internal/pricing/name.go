@@ -30,8 +30,8 @@ func (n name) before(o name) bool {
 	return n.major < o.major || n.major == o.major && n.minor < o.minor
 }
 
-// mostNames bounds the names that are remembered.
-const mostNames = 512
+// maxNames bounds the names that are remembered.
+const maxNames = 512
 
 var (
 	names     sync.Map // of name, by how clients write it
@@ -44,7 +44,7 @@ func nameOf(s string) name {
 		return n.(name)
 	}
 	n := parseName(s)
-	if len(s) <= 128 && nameCount.Load() < mostNames {
+	if len(s) <= 128 && nameCount.Load() < maxNames {
 		nameCount.Add(1)
 		names.Store(strings.Clone(s), n)
 	}

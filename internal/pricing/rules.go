@@ -223,13 +223,13 @@ func (r *Rules) Bound(u wire.Usage, maxOutput int) (wire.Usage, bool) {
 	}
 	// The longest part of the prompt is the one to doubt.
 	for over := u.Prompt() - window; over > 0; over = u.Prompt() - window {
-		most := &u.Uncached
+		largest := &u.Uncached
 		for _, part := range [...]*int64{&u.Write5m, &u.Write1h, &u.Read} {
-			if *part > *most {
-				most = part
+			if *part > *largest {
+				largest = part
 			}
 		}
-		*most -= min(over, *most)
+		*largest -= min(over, *largest)
 	}
 	limit := window
 	if maxOutput > 0 {
@@ -285,7 +285,7 @@ type Observed struct {
 type observation struct {
 	found   time.Duration // the longest pause after which the prefix was found
 	lost    time.Duration // the shortest pause, longer than found, after which it was missing
-	held    int64         // the shortest prefix that the cache held, 0 for none
+	cached  int64         // the shortest prefix that the cache held, 0 for none
 	refused int64         // the longest prefix that was missing at once
 }
 
@@ -296,8 +296,8 @@ type Sighting struct {
 	Left, Found int64
 	// Pause is the time since the last request.
 	Pause time.Duration
-	// Held are the tokens of the prompt that the cache holds, read or written.
-	Held int64
+	// Cached are the tokens of the prompt that the cache holds, read or written.
+	Cached int64
 }
 
 const (
@@ -325,8 +325,8 @@ func (r *Rules) Observe(s Sighting) {
 		m = new(observation)
 		o.models[key] = m
 	}
-	if s.Held > 0 && (m.held == 0 || s.Held < m.held) {
-		m.held = s.Held
+	if s.Cached > 0 && (m.cached == 0 || s.Cached < m.cached) {
+		m.cached = s.Cached
 	}
 	switch {
 	case s.Left == 0:
@@ -364,8 +364,8 @@ func (r Rules) Corrected() Rules {
 	if m.refused >= int64(r.MinTokens) {
 		r.MinTokens = int(min(m.refused+1, maxObservedTokens))
 	}
-	if m.held > 0 && m.held < int64(r.MinTokens) {
-		r.MinTokens = int(max(m.held, minObservedTokens))
+	if m.cached > 0 && m.cached < int64(r.MinTokens) {
+		r.MinTokens = int(max(m.cached, minObservedTokens))
 	}
 	return r
 }

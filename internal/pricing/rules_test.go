@@ -177,10 +177,10 @@ func TestCost(t *testing.T) {
 }
 
 func TestOverride(t *testing.T) {
-	read, write, ttl, least := 0.5, 1.5, time.Minute, 10
+	read, write, ttl, minTokens := 0.5, 1.5, time.Minute, 10
 	base := Lookup("", "claude-haiku-5-5", today)
-	r := base.With(Override{Read: &read, Write: &write, TTL: &ttl, MinTokens: &least})
-	if r.Read != read || r.Write != write || r.TTL != ttl || r.MinTokens != least || r.Write1h != base.Write1h ||
+	r := base.With(Override{Read: &read, Write: &write, TTL: &ttl, MinTokens: &minTokens})
+	if r.Read != read || r.Write != write || r.TTL != ttl || r.MinTokens != minTokens || r.Write1h != base.Write1h ||
 		r.TierAbove == 0 {
 		t.Errorf("override: %+v", r)
 	}
@@ -197,7 +197,7 @@ func TestOverride(t *testing.T) {
 			t.Errorf("%+v was accepted", o)
 		}
 	}
-	if o := (Override{Read: &read, TTL: &ttl, MinTokens: &least}); o.Validate() != nil {
+	if o := (Override{Read: &read, TTL: &ttl, MinTokens: &minTokens}); o.Validate() != nil {
 		t.Error(o.Validate())
 	}
 }
@@ -279,7 +279,9 @@ func TestBound(t *testing.T) {
 func TestObserved(t *testing.T) {
 	const m = time.Minute
 	lost := func(pause time.Duration) Sighting { return Sighting{Left: 9000, Pause: pause} }
-	found := func(pause time.Duration) Sighting { return Sighting{Left: 9000, Found: 9000, Held: 9500, Pause: pause} }
+	found := func(pause time.Duration) Sighting {
+		return Sighting{Left: 9000, Found: 9000, Cached: 9500, Pause: pause}
+	}
 	for _, c := range []struct {
 		name      string
 		from      string
@@ -296,9 +298,9 @@ func TestObserved(t *testing.T) {
 		{"lost later than that", "a", []Sighting{lost(6 * m), found(10 * m), lost(15 * m)}, 15 * m, 1024},
 		{"lost at once", "a", []Sighting{{Left: 3000, Pause: time.Second}, {Left: 2000, Pause: time.Second}}, 30 * m, 3001},
 		{"a miss at once of a long prompt", "a", []Sighting{{Left: 90000, Pause: time.Second}}, 30 * m, 8192},
-		{"held though short", "a", []Sighting{{Left: 3000, Pause: time.Second}, {Held: 2048}}, 30 * m, 2048},
-		{"held though very short", "a", []Sighting{{Held: 100}}, 30 * m, 256},
-		{"a model of its own rules", "", []Sighting{found(45 * m), {Held: 300}}, 30 * m, 1024},
+		{"held though short", "a", []Sighting{{Left: 3000, Pause: time.Second}, {Cached: 2048}}, 30 * m, 2048},
+		{"held though very short", "a", []Sighting{{Cached: 100}}, 30 * m, 256},
+		{"a model of its own rules", "", []Sighting{found(45 * m), {Cached: 300}}, 30 * m, 1024},
 	} {
 		r := Rules{Provider: "p", Model: "m", TTL: 30 * m, MinTokens: 1024}
 		if c.from != "" {

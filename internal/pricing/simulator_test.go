@@ -235,8 +235,8 @@ func TestVisibleFromTheFirstByte(t *testing.T) {
 }
 
 func TestMinimumIsOnTheWholePrefix(t *testing.T) {
-	least := length(t, 6)
-	s := &script{t: t, sim: NewSimulator(rules(func(r *Rules) { r.MinTokens = int(least) }))}
+	minTokens := length(t, 6)
+	s := &script{t: t, sim: NewSimulator(rules(func(r *Rules) { r.MinTokens = int(minTokens) }))}
 	shares(t, "too short", s.send(texts(1, 5, at(5))), 0, 0, 0, 5)
 	shares(t, "long enough", s.send(texts(1, 6, at(3, 6))), 0, 0, 6, 0)
 	shares(t, "a short increment", s.send(texts(1, 7, at(7))), 6, 0, 1, 0)

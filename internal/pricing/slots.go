@@ -35,7 +35,7 @@ type engine struct {
 // Prefixes are compared by blocks: what two blocks share at their beginnings
 // counts as new, and so does the answer, whose tokens differ from those of its
 // rendering in the next prompt.
-func (e *engine) bill(p *prompt, r Rules) (b bill, hold int) {
+func (e *engine) bill(p *prompt, r Rules) (b bill, index int) {
 	for len(e.slots) < r.Slots {
 		e.slots = append(e.slots, slot{})
 	}
@@ -54,13 +54,13 @@ func (e *engine) bill(p *prompt, r Rules) (b bill, hold int) {
 			return b, best
 		}
 	}
-	hold = -1
+	index = -1
 	for i := range e.slots {
-		if hold < 0 || e.slots[i].used < e.slots[hold].used {
-			hold = i
+		if index < 0 || e.slots[i].used < e.slots[index].used {
+			index = i
 		}
 	}
-	return b, hold
+	return b, index
 }
 
 // take marks a slot as used now.

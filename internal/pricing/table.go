@@ -133,9 +133,9 @@ func (t *Table) PricingAll() *Table {
 
 // Refreshable returns the table as one that [Table.Replace] may replace.
 func (t *Table) Refreshable() *Table {
-	own := *t
-	own.fresh, own.observed = new(atomic.Pointer[Table]), new(Observed)
-	return &own
+	refreshable := *t
+	refreshable.fresh, refreshable.observed = new(atomic.Pointer[Table]), new(Observed)
+	return &refreshable
 }
 
 // Replace has lookups answered by another table from now on.
@@ -352,12 +352,12 @@ func firstWord(family string) string {
 // of its family, unless its vendor has changed the kind of its caches since; or else the
 // nearest of its vendor.
 func (v *vendor) sibling(n name, at time.Time) *model {
-	own, newest := nearest(v.family(n.family), n, at), nearest(v.kin(n), n, at)
-	if own == nil || n.major >= 0 && own.cache != newest.cache && own.version.before(newest.version) &&
+	related, newest := nearest(v.family(n.family), n, at), nearest(v.kin(n), n, at)
+	if related == nil || n.major >= 0 && related.cache != newest.cache && related.version.before(newest.version) &&
 		!n.before(newest.version) {
 		return newest
 	}
-	return own
+	return related
 }
 
 // nearest returns the model with the newest version that is not above that of a name, or
@@ -468,7 +468,7 @@ func (m *model) rules(at time.Time) Rules {
 	if t := p.Tier; t != nil {
 		r.TierAbove, r.TierInput, r.TierOutput = t.Above, t.Input, t.Output
 	}
-	if m.peak != nil && m.peak.holds(at) {
+	if m.peak != nil && m.peak.includes(at) {
 		r.Input, r.Output = r.Input*m.peak.Times, r.Output*m.peak.Times
 	}
 	return r

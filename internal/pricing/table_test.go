@@ -304,8 +304,8 @@ func TestDearest(t *testing.T) {
 	if r := mine.Lookup("", "gpt-9", at); r.TierAbove != 300000 || r.TierInput != 2 || r.TierOutput != 3 {
 		t.Errorf("got %+v, want the tier of the dearest model", r)
 	}
-	own := 1.0
-	if r := Lookup("", "claude-opus-6", at).With(Override{Input: &own}); r.Input != 1 || r.PricesOf != "" {
+	price := 1.0
+	if r := Lookup("", "claude-opus-6", at).With(Override{Input: &price}); r.Input != 1 || r.PricesOf != "" {
 		t.Errorf("a price of the operator's own: got %+v", r)
 	}
 }

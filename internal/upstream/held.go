@@ -52,7 +52,7 @@ func (u Unheld) Error() string { return string(u) + ": only the provider's own A
 
 // ProvidersOnly returns the provider-only feature that a request asks for, "" for none.
 func ProvidersOnly(v *wire.View) Unheld {
-	if h := v.Conversation.Held; h != 0 {
+	if h := v.Conversation.Resource; h != 0 {
 		return Unheld(h.String())
 	}
 	if m := v.Management(); m.Compacts {

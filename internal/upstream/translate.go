@@ -189,7 +189,7 @@ func (t *translation) asked(out *translate.Outgoing, query string) *translate.An
 	}
 	a.InlineThinking = !t.p.Official()
 	if t.p.Local() && !t.p.Stateful() { // conversations are found again by the ids of their responses
-		a.OwnID = rand.Text()
+		a.UniqueID = rand.Text()
 	}
 	if t.p.Upstream.Model(out.Model) != out.Model {
 		a.Model = out.Model // clients look up a model's properties by the name they know
@@ -292,7 +292,7 @@ func (a *translatedAnswer) begin(h http.Header) {
 		return
 	}
 	if a.t.from == a.t.to {
-		a.stream, a.mode = translate.NewHold(a.t.from, a.t.p.JoinCalls), answerStreams
+		a.stream, a.mode = translate.NewBufferer(a.t.from, a.t.p.JoinCalls), answerStreams
 		// Buffering calls changes the length.
 		delete(h, "Content-Length")
 		a.Send()

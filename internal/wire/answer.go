@@ -88,8 +88,8 @@ type Event struct {
 	Call int
 	// Index is the provider's number of the event's entry, -1 for none.
 	Index int64
-	// Own: the call is for a tool that the API defines and the client runs.
-	Own bool
+	// APIDefined: the call is for a tool that the API defines and the client runs.
+	APIDefined bool
 	// Free: the arguments of the call are free text.
 	Free bool
 	// Apart: the call is outside the list of calls.
@@ -154,11 +154,11 @@ type Teller struct {
 	// Index is the number of the current entry, -1 for none.
 	Index int64
 	event Event
-	calls []toldCall
+	calls []sentCall
 }
 
-// toldCall is the state of a call already sent to the sink.
-type toldCall struct {
+// sentCall is the state of a call already sent to the sink.
+type sentCall struct {
 	index    int64 // the provider's index
 	id, name string
 	end      rawjson.ObjectEnd // state of the arguments
@@ -242,7 +242,7 @@ func (t *Teller) Call(index int64, e Event) int {
 		return -1
 	}
 	e.Kind, e.Call = EventCall, len(t.calls)
-	t.calls = append(t.calls, toldCall{index: index, id: strings.Clone(e.ID), name: strings.Clone(e.Name)})
+	t.calls = append(t.calls, sentCall{index: index, id: strings.Clone(e.ID), name: strings.Clone(e.Name)})
 	t.Tell(e)
 	return e.Call
 }
@@ -629,8 +629,8 @@ type Turn struct {
 	Timing Timing
 }
 
-// Held returns the usage of the prompt that the next request continues.
-func (t *Turn) Held() Usage {
+// LastUsage returns the usage of the prompt that the next request continues.
+func (t *Turn) LastUsage() Usage {
 	// Calls for a compaction, an advisor or a fallback are not part of the conversation.
 	if t.Final.Reported {
 		return t.Final

@@ -20,16 +20,16 @@ import (
 // never done. The limit is 32 MiB for an event, for a JSON body and for the model's output. The
 // cost is linear in the bytes. A Decoder is not safe for concurrent use.
 type Decoder struct {
-	codec  Codec // nil for an unregistered format
-	traits *Traits
-	stream bool
-	form   answerForm
-	sse    framing.SSEFramer // the value of events for most streams
-	events framing.Framer
-	emit   func(framing.Event)
-	answer Answer
-	same   Template
-	told   bool // see Follow
+	codec     Codec // nil for an unregistered format
+	traits    *Traits
+	stream    bool
+	form      answerForm
+	sse       framing.SSEFramer // the value of events for most streams
+	events    framing.Framer
+	emit      func(framing.Event)
+	answer    Answer
+	same      Template
+	following bool // see Follow
 
 	text    strings.Builder // of a JSON object, up to its end
 	nesting rawjson.Nesting
@@ -68,7 +68,7 @@ func (d *Decoder) Begin(f Format, stream bool) {
 // Follow makes d an observer of a stream with another reader. The reader must send its events to
 // the returned sink. Feed then does not parse the bytes.
 func (d *Decoder) Follow() Sink {
-	d.told, d.form = true, answerStream
+	d.following, d.form = true, answerStream
 	return (*follower)(d)
 }
 
@@ -84,8 +84,8 @@ func (d *follower) Take(e *Event) {
 
 // Feed takes the next bytes of the answer, after content decoding. It keeps no reference to p.
 func (d *Decoder) Feed(p []byte) {
-	if d.told {
-		d.settle()
+	if d.following {
+		d.finishIfOver()
 		return
 	}
 	if d.form == answerUnknown {
@@ -93,9 +93,9 @@ func (d *Decoder) Feed(p []byte) {
 		if len(p) == 0 {
 			return
 		}
-		switch own := d.traits.Framing; {
-		case d.stream && own != nil && own.Begins(p[0]):
-			d.form, d.events = answerStream, own.Framer()
+		switch native := d.traits.Framing; {
+		case d.stream && native != nil && native.Begins(p[0]):
+			d.form, d.events = answerStream, native.Framer()
 		case p[0] == '{':
 			d.form = answerWhole
 		case d.traits.ArrayStreams && framing.Array{}.Begins(p[0]):
@@ -123,11 +123,11 @@ func (d *Decoder) Feed(p []byte) {
 // End ends a stream that was not cut off.
 func (d *Decoder) End() {
 	// Some servers omit the blank line after the last event.
-	if d.form == answerStream && !d.told {
+	if d.form == answerStream && !d.following {
 		d.events.End(d.emit)
 	}
-	if d.told {
-		d.settle()
+	if d.following {
+		d.finishIfOver()
 	}
 	// Some servers omit the terminal event: the stop reason is enough.
 	if d.form == answerStream && d.Stopped() {
@@ -212,13 +212,13 @@ func (d *Decoder) event(e framing.Event) {
 		return
 	}
 	d.same.Reader.Event(root, rawjson.View(e.Name))
-	if !d.settle() {
+	if !d.finishIfOver() {
 		d.same.Learn(data)
 	}
 }
 
-// settle ends the reading once the answer is complete or broken.
-func (d *Decoder) settle() bool {
+// finishIfOver ends the reading once the answer is complete or broken.
+func (d *Decoder) finishIfOver() bool {
 	switch {
 	case d.form != answerStream:
 	case d.answer.Broken, d.answer.Turn.Failed():
@@ -305,13 +305,13 @@ type Template struct {
 	// Reader is the reader of the answer.
 	Reader AnswerReader
 
-	sink  Sink
-	told  Event // the last event's text
-	texts int   // number of texts in the last event
-	other bool  // the last event has data beyond the text and known values
-	known bool  // event is a pattern
-	event []byte
-	gaps  []gap // in order, one of them is the text
+	sink     Sink
+	lastText Event // the last event's text
+	texts    int   // number of texts in the last event
+	other    bool  // the last event has data beyond the text and known values
+	known    bool  // event is a pattern
+	event    []byte
+	gaps     []gap // in order, one of them is the text
 }
 
 // gap is a variable part of the pattern: the inside of a string, or a number.
@@ -331,8 +331,8 @@ var fillers = [...]struct {
 	{[]byte(`"obfuscation":"`), false},
 }
 
-// longestTemplate is the maximum size of a pattern, in bytes.
-const longestTemplate = 8 << 10
+// maxTemplate is the maximum size of a pattern, in bytes.
+const maxTemplate = 8 << 10
 
 // Reset starts reading an answer.
 func (t *Template) Reset(c Codec, to Sink) {
@@ -345,7 +345,7 @@ func (t *Template) Take(e *Event) {
 	switch e.Kind {
 	case EventText, EventRefusal, EventThinking, EventArguments:
 		t.texts++
-		t.told = Event{Kind: e.Kind, Call: e.Call, Index: e.Index, Name: e.Name, Text: e.Text}
+		t.lastText = Event{Kind: e.Kind, Call: e.Call, Index: e.Index, Name: e.Name, Text: e.Text}
 	case EventBegin, EventUsage, EventProgress:
 		// The next events would only repeat these values.
 	case EventPiece:
@@ -359,9 +359,9 @@ func (t *Template) Take(e *Event) {
 // Learn makes the event just read the pattern, if it only added to a text and the text is a string
 // of its data.
 func (t *Template) Learn(data []byte) {
-	alone, text := t.texts == 1 && !t.other, t.told.Text
+	alone, text := t.texts == 1 && !t.other, t.lastText.Text
 	t.Forget()
-	if !alone || len(data) > longestTemplate {
+	if !alone || len(data) > maxTemplate {
 		return
 	}
 	at := uintptr(unsafe.Pointer(unsafe.StringData(text))) - uintptr(unsafe.Pointer(unsafe.SliceData(data)))
@@ -396,12 +396,12 @@ func (t *Template) Read(data []byte) bool {
 	text, ok := t.Match(data)
 	switch {
 	case !ok:
-	case t.told.Kind == EventArguments: // the reader tracks the end of arguments
-		t.Reader.Arguments(t.told.Call, text)
+	case t.lastText.Kind == EventArguments: // the reader tracks the end of arguments
+		t.Reader.Arguments(t.lastText.Call, text)
 		t.texts = 0
 	default:
-		t.told.Text = text
-		t.sink.Take(&t.told)
+		t.lastText.Text = text
+		t.sink.Take(&t.lastText)
 	}
 	return ok
 }

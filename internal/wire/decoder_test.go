@@ -308,8 +308,8 @@ func TestDecoderBounds(t *testing.T) {
 			d.Feed([]byte(large))
 		}
 		d.Feed([]byte("\"}}]}"))
-		if d.Done() || d.HeldDocument() != 0 {
-			t.Errorf("done %v, holds %d bytes", d.Done(), d.HeldDocument())
+		if d.Done() || d.BufferedDocument() != 0 {
+			t.Errorf("done %v, holds %d bytes", d.Done(), d.BufferedDocument())
 		}
 	})
 	t.Run("counts", func(t *testing.T) {
@@ -417,7 +417,7 @@ func TestDecoderRefrains(t *testing.T) {
 		{"filled up with escapes", wire.OpenAIChat, func(s string) string {
 			return `{"choices":[{"index":0,"delta":{"content":"word"}}],"obfuscation":"` + s + `"}`
 		}, []string{"one", "two", `\n`, "four", `\q`, "six"}, 1},
-		{"too long to keep", wire.Anthropic, anthropic, []string{strings.Repeat("long ", wire.LongestTemplate/5), "two",
+		{"too long to keep", wire.Anthropic, anthropic, []string{strings.Repeat("long ", wire.MaxTemplate/5), "two",
 			"three"}, 1},
 		{"broken escape", wire.Anthropic, anthropic, []string{"one", "two", `\q`, "four"}, 1},
 		{"open escape", wire.Anthropic, anthropic, []string{"one", "two", `\`, "four"}, 1},

@@ -5,14 +5,14 @@ package wire
 
 // Access for the tests of the formats.
 const (
-	LongestTemplate = longestTemplate
+	MaxTemplate = maxTemplate
 )
 
 // Streams reports whether the decoder is still reading a stream.
 func (d *Decoder) Streams() bool { return d.form == answerStream }
 
-// HeldDocument returns the buffer size of a JSON answer, in bytes.
-func (d *Decoder) HeldDocument() int { return d.text.Cap() }
+// BufferedDocument returns the buffer size of a JSON answer, in bytes.
+func (d *Decoder) BufferedDocument() int { return d.text.Cap() }
 
 // Forget drops the event pattern.
 func (d *Decoder) Forget() { d.same.Forget() }

@@ -133,7 +133,7 @@ func (t *Traits) Streams() framing.Framing {
 
 // Codec implements a format. Optional abilities are separate interfaces: [Addresser],
 // [TokenCounter], [Prefiller], [Replacer], [Marker], [Manager], [ToolChanger], and the one in
-// package hidden.
+// package intercept.
 type Codec interface {
 	// Traits returns the facts about the format.
 	Traits() Traits

@@ -239,9 +239,9 @@ func (p *Parser) OnlyParts(value rawjson.Span, is func(kind []byte) bool) bool {
 type PartMembers struct {
 	// Marker is the name of the cache marker, empty for none.
 	Marker string
-	// Notes are annotation members of answers. Clients may send them back or omit them while they
+	// Annotations are annotation members of answers. Clients may send them back or omit them while they
 	// are empty.
-	Notes []string
+	Annotations []string
 }
 
 // Read reads the part at b[at] of a message: its type, text and marker. The index is -1 if the part
@@ -281,7 +281,7 @@ func (n *PartMembers) Hash(p *Parser, b *Block) {
 			return b.Kind == KindOther
 		case string(value) == "[]" || string(value) == "null":
 			// Clients may send empty annotations back or omit them.
-			return !n.notes(key)
+			return !n.annotations(key)
 		}
 		return true
 	})
@@ -289,7 +289,9 @@ func (n *PartMembers) Hash(p *Parser, b *Block) {
 
 func (n *PartMembers) marks(key []byte) bool { return n.Marker != "" && string(key) == n.Marker }
 
-func (n *PartMembers) notes(key []byte) bool { return slices.Contains(n.Notes, string(key)) }
+func (n *PartMembers) annotations(key []byte) bool {
+	return slices.Contains(n.Annotations, string(key))
+}
 
 // HashMembers sets the canonical hash of an object block from the members accepted by counts.
 func (p *Parser) HashMembers(b *Block, counts func(key, value []byte) bool) {

@@ -31,7 +31,7 @@ type Known struct {
 	nTools, nSystem int
 	first           Hash
 	programs        bool         // whether any block is a KindProgram
-	holds           atomic.Int32 // number of readers
+	pins            atomic.Int32 // number of readers
 }
 
 var (
@@ -41,21 +41,21 @@ var (
 	runSlices     = reuse.Slices[run]{Plain: true}
 )
 
-// Hold keeps the memory of a Known from being recycled until Release.
-func (k *Known) Hold() { k.holds.Add(1) }
+// Pin keeps the memory of a Known from being recycled until Unpin.
+func (k *Known) Pin() { k.pins.Add(1) }
 
-// Release ends a Hold. Nil is allowed.
-func (k *Known) Release() {
+// Unpin ends a Pin. Nil is allowed.
+func (k *Known) Unpin() {
 	if k != nil {
-		k.holds.Add(-1)
+		k.pins.Add(-1)
 	}
 }
 
 // Recycle returns the memory of a Known and of its [View] to the pools. The caller guarantees that
-// both are no longer used and that no new Hold can follow. With a Hold, Recycle does nothing.
+// both are no longer used and that no new Pin can follow. While pinned, Recycle does nothing.
 func (k *Known) Recycle() {
 	// A reader still has the memory. The garbage collector frees it later.
-	if k.holds.Load() != 0 {
+	if k.pins.Load() != 0 {
 		return
 	}
 	blockSlices.Recycle(k.blocks)
@@ -211,10 +211,10 @@ func (p *Parser) answers(at int) bool {
 
 // remember looks up the conversation once its first turn has been read.
 func (p *Parser) remember() {
-	if p.recognition.recall == nil || p.recognition.known != nil || len(p.Blocks) == p.front {
+	if p.recognition.recall == nil || p.recognition.known != nil || len(p.Blocks) == p.reserved {
 		return
 	}
-	first := hashBlocks(p.Blocks[p.front:])
+	first := hashBlocks(p.Blocks[p.reserved:])
 	if !p.traits.FlatItems {
 		p.noteFirstTurn(first)
 	}
@@ -234,12 +234,12 @@ func (p *Parser) adopt(first Hash) {
 	n := k.nSystem + len(p.Blocks)
 	blocks := blockSlices.Make(max(len(k.blocks), n) + 8)[:n]
 	copy(blocks[k.nSystem:], p.Blocks)
-	p.Blocks, p.front = blocks, k.nSystem
+	p.Blocks, p.reserved = blocks, k.nSystem
 	p.programs = programs{any: k.programs || p.programs.any}
 	messages := append(messageSlices.Make(max(len(k.messages), len(p.View.Messages))+4), p.View.Messages...)
 	for i := range messages {
-		messages[i].First += int32(p.front)
-		messages[i].End += int32(p.front)
+		messages[i].First += int32(p.reserved)
+		messages[i].End += int32(p.reserved)
 	}
 	p.View.Messages = messages
 	p.recognition.raw = append(rawSlices.Make(len(k.messages)+4), p.recognition.raw...)
@@ -425,11 +425,11 @@ func (v *View) said(b *Block) string {
 		return ""
 	}
 	raw := v.Bytes(b.Body)
-	if most := 6*maxSaid + 16; len(raw) > most { // an escape takes up to six bytes for one
-		raw = raw[:most:most]
+	if maxRaw := 6*maxSaid + 16; len(raw) > maxRaw { // an escape takes up to six bytes for one
+		raw = raw[:maxRaw:maxRaw]
 		// The cut must not split an escape, or the closing quote would be escaped.
 		if backslashes := len(raw) - len(bytes.TrimRight(raw, `\`)); backslashes%2 > 0 {
-			raw = raw[: most-1 : most-1]
+			raw = raw[: maxRaw-1 : maxRaw-1]
 		}
 		raw = append(raw, '"')
 	}

@@ -77,7 +77,7 @@ func TestCrowdedByWhatIsNew(t *testing.T) {
 		}
 		return b.String() + `]}`
 	}
-	most := rawjson.MaxValues / (each + 10)
+	maxMessages := rawjson.MaxValues / (each + 10)
 	var known *wire.Known
 	parse := func(messages int) error {
 		v, err := wire.Parse(wire.Anthropic, []byte(body(messages)), func(wire.Hash) *wire.Known { return known })
@@ -86,7 +86,7 @@ func TestCrowdedByWhatIsNew(t *testing.T) {
 		}
 		return err
 	}
-	for n := 60; n <= most; n += 4 {
+	for n := 60; n <= maxMessages; n += 4 {
 		if err := parse(n); err != nil {
 			t.Fatalf("%d messages of %d values: %v", n, each, err)
 		}
@@ -96,15 +96,15 @@ func TestCrowdedByWhatIsNew(t *testing.T) {
 			t.Errorf("96 messages that are all known: %v", err)
 		}
 	}
-	if err := parse(most); err != nil {
+	if err := parse(maxMessages); err != nil {
 		t.Errorf("more again: %v", err)
 	}
 	for range 2 {
-		if err := parse(most + 2); !errors.Is(err, wire.ErrCrowded) {
-			t.Errorf("%d messages of %d values: %v", most+2, each, err)
+		if err := parse(maxMessages + 2); !errors.Is(err, wire.ErrCrowded) {
+			t.Errorf("%d messages of %d values: %v", maxMessages+2, each, err)
 		}
 	}
-	if err := parse(most - 1); err != nil {
+	if err := parse(maxMessages - 1); err != nil {
 		t.Errorf("fewer again: %v", err)
 	}
 }

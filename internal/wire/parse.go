@@ -100,7 +100,7 @@ type Parser struct {
 	// Blocks collects message blocks from index front on. The tools and system blocks, possibly
 	// later in the body, are put before them.
 	Blocks        []Block
-	front         int
+	reserved      int
 	tools, system part
 
 	recognition recognition
@@ -210,7 +210,7 @@ func (p *Parser) run() error {
 			p.View.Conversation.ContextManagement = m.Skip()
 		case "compaction":
 			p.View.Conversation.Compaction = m.Skip()
-			p.holds(heldCompaction, p.View.Conversation.Compaction)
+			p.resourceRef(refCompaction, p.View.Conversation.Compaction)
 		case "prompt_cache_retention":
 			// prompt_cache_options takes precedence.
 			if s := m.Skip(); p.View.Caching.Retention == "" {
@@ -231,9 +231,9 @@ func (p *Parser) run() error {
 		case "conversation":
 			bit, conversation = seenConversation, m.Skip()
 			p.View.Conversation.Partial = p.View.Conversation.Partial || p.refers(conversation)
-			p.holds(heldConversation, conversation)
+			p.resourceRef(refConversation, conversation)
 		case "container":
-			p.holds(heldContainer, m.Skip())
+			p.resourceRef(refContainer, m.Skip())
 		case "thread":
 			bit = seenThread
 			p.thread(m.Skip())
@@ -302,7 +302,7 @@ func IsNull(b []byte, s rawjson.Span) bool { return string(s.Of(b)) == "null" }
 // Elements walks an array's entries, within the limit of [MaxElements].
 func (p *Parser) Elements(at int) rawjson.Elements {
 	e := rawjson.List(p.Body, at)
-	e.Most = &p.room
+	e.Max = &p.room
 	return e
 }
 
@@ -375,13 +375,13 @@ func (p *Parser) assemble() {
 	v.Tools, v.System = len(p.tools.blocks), len(p.tools.blocks)+len(p.system.blocks)
 	gathered := p.recognition.known == nil
 	// The message blocks are copied unless the space reserved before them fits.
-	if gathered || v.System != p.front {
-		n := v.System + len(p.Blocks) - p.front
+	if gathered || v.System != p.reserved {
+		n := v.System + len(p.Blocks) - p.reserved
 		blocks := blockSlices.Make(n)[:n]
-		copy(blocks[v.System:], p.Blocks[p.front:])
+		copy(blocks[v.System:], p.Blocks[p.reserved:])
 		for i := range v.Messages {
-			v.Messages[i].First += int32(v.System - p.front)
-			v.Messages[i].End += int32(v.System - p.front)
+			v.Messages[i].First += int32(v.System - p.reserved)
+			v.Messages[i].End += int32(v.System - p.reserved)
 		}
 		v.Blocks = blocks
 	} else {
@@ -670,22 +670,24 @@ func (p *Parser) refers(s rawjson.Span) bool {
 	return p.traits.KeepsAnswers && !s.Empty() && !IsNull(p.Body, s)
 }
 
-// Held is a top-level member that refers to a resource of the provider's own API. String returns
+// ResourceRef is a top-level member that refers to a resource of the provider's own API. String returns
 // its name, "" for none.
-type Held uint8
+type ResourceRef uint8
 
 const (
-	heldCompaction Held = 1 + iota
-	heldContainer
-	heldConversation
+	refCompaction ResourceRef = 1 + iota
+	refContainer
+	refConversation
 )
 
 // String returns the member's name.
-func (h Held) String() string { return [...]string{"", "compaction", "container", "conversation"}[h] }
+func (h ResourceRef) String() string {
+	return [...]string{"", "compaction", "container", "conversation"}[h]
+}
 
-func (p *Parser) holds(h Held, s rawjson.Span) {
+func (p *Parser) resourceRef(h ResourceRef, s rawjson.Span) {
 	if !s.Empty() && !IsNull(p.Body, s) {
-		p.View.Conversation.Held = h
+		p.View.Conversation.Resource = h
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/intercept"
 )
 
 // stepsBody is a conversation with its whole history in the request.
@@ -53,7 +53,7 @@ func TestParseInteractions(t *testing.T) {
 		v.Reply.ToolChoice.Empty() {
 		t.Errorf("settings: %+v", v)
 	}
-	if len(v.Messages) != 5 || !hidden.Possible(v) {
+	if len(v.Messages) != 5 || !intercept.Possible(v) {
 		t.Errorf("%d messages", len(v.Messages))
 	}
 }
@@ -98,8 +98,8 @@ func TestParseInteractionsInputs(t *testing.T) {
 		{`[{"type":"user_input","type":"thought"}]`, `2/3/other||||`, true},
 	} {
 		v := mustParse(t, wire.Interactions, `{"input":`+c.input+`}`)
-		if got := strings.TrimSuffix(outline(v), "\n"); got != c.want || hidden.Possible(v) != c.hides {
-			t.Errorf("%s: got %s, hides %t, want %s", c.input, got, hidden.Possible(v), c.want)
+		if got := strings.TrimSuffix(outline(v), "\n"); got != c.want || intercept.Possible(v) != c.hides {
+			t.Errorf("%s: got %s, hides %t, want %s", c.input, got, intercept.Possible(v), c.want)
 		}
 	}
 	one := mustParse(t, wire.Interactions, `{"input":"hi"}`)
@@ -166,7 +166,7 @@ func TestInteractionsPartial(t *testing.T) {
 
 // A parse with recall gives the same view as one without.
 func TestInteractionsRecall(t *testing.T) {
-	const front = `{"model":"m","input":[{"type":"user_input","content":[{"type":"text","text":"go"}]}`
+	const prefix = `{"model":"m","input":[{"type":"user_input","content":[{"type":"text","text":"go"}]}`
 	step := func(id string) string {
 		return `,{"type":"thought","signature":"c2ln"},{"type":"function_call","id":"` + id +
 			`","name":"f","arguments":{}},{"type":"function_result","call_id":"` + id + `","result":"r"}`
@@ -176,11 +176,11 @@ func TestInteractionsRecall(t *testing.T) {
 		body     string
 		recalled int
 	}{
-		{front + `]}`, 0},
-		{front + step("1") + `]}`, 0},
-		{front + step("1") + step("2") + `]}`, 3},
-		{front + step("1") + step("2") + step("3") + `],"system_instruction":"s"}`, 6},
-		{strings.Replace(front, "go", "come", 1) + step("1") + `]}`, 0},
+		{prefix + `]}`, 0},
+		{prefix + step("1") + `]}`, 0},
+		{prefix + step("1") + step("2") + `]}`, 3},
+		{prefix + step("1") + step("2") + step("3") + `],"system_instruction":"s"}`, 6},
+		{strings.Replace(prefix, "go", "come", 1) + step("1") + `]}`, 0},
 	} {
 		v, err := wire.Parse(wire.Interactions, []byte(c.body), func(h wire.Hash) *wire.Known {
 			if known == nil || known.First() != h {

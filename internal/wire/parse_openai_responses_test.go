@@ -192,7 +192,7 @@ func TestResponsesPartial(t *testing.T) {
 // A parse with recall gives the same view as one without, also after answers and outputs have
 // grown, shrunk or gone.
 func TestResponsesRecall(t *testing.T) {
-	const front = `{"model":"m","input":[{"type":"additional_tools","tools":[{"type":"custom","name":"exec"}]},` +
+	const prefix = `{"model":"m","input":[{"type":"additional_tools","tools":[{"type":"custom","name":"exec"}]},` +
 		`{"role":"developer","content":"d"},{"role":"user","content":"go"}`
 	call := func(id string) string {
 		return `,{"type":"function_call","call_id":"` + id + `","name":"f","arguments":"{}"}`
@@ -206,14 +206,14 @@ func TestResponsesRecall(t *testing.T) {
 		body     string
 		recalled int
 	}{
-		{front + `]}`, 0},
-		{front + reason + call("1") + output("1") + `]}`, 0},
-		{front + reason + call("1") + output("1") + reason + call("2") + call("3") + output("2") + `]}`, 3},
-		{front + reason + call("1") + output("1") + reason + call("2") + call("3") + output("2") + output("3") + `]}`, 7},
-		{front + reason + call("1") + output("1") + reason + call("2") + output("2") + `]}`, 3},
-		{front + reason + call("1") + `,{"role":"user","content":"stop"}` + reason + call("2") + output("2") + `]}`, 5},
-		{front + reason + call("1") + output("1") + `],"instructions":"s"}`, 2},
-		{strings.Replace(front, "go", "come", 1) + reason + call("1") + output("1") + `]}`, 0},
+		{prefix + `]}`, 0},
+		{prefix + reason + call("1") + output("1") + `]}`, 0},
+		{prefix + reason + call("1") + output("1") + reason + call("2") + call("3") + output("2") + `]}`, 3},
+		{prefix + reason + call("1") + output("1") + reason + call("2") + call("3") + output("2") + output("3") + `]}`, 7},
+		{prefix + reason + call("1") + output("1") + reason + call("2") + output("2") + `]}`, 3},
+		{prefix + reason + call("1") + `,{"role":"user","content":"stop"}` + reason + call("2") + output("2") + `]}`, 5},
+		{prefix + reason + call("1") + output("1") + `],"instructions":"s"}`, 2},
+		{strings.Replace(prefix, "go", "come", 1) + reason + call("1") + output("1") + `]}`, 0},
 		{`{"input":[` + call("1")[1:] + output("1") + `]}`, 0},
 		{`{"input":[` + call("1")[1:] + output("1") + `]}`, 1},
 	} {

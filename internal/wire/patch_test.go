@@ -64,8 +64,8 @@ func TestObjectOfView(t *testing.T) {
 			` "model":"m" }`,
 		`{"tools":[{"name":"t"}],"messages":[{"role":"user","content":"a"}],"metadata":{"messages":[{"role":"user"}]}}`,
 	} {
-		holdToView(t, Anthropic, []byte(body))
-		holdToView(t, OpenAIChat, []byte(body))
+		compareToView(t, Anthropic, []byte(body))
+		compareToView(t, OpenAIChat, []byte(body))
 	}
 	v, err := Parse(Anthropic, []byte(`{"messages":[{"role":"user","content":"a"}]}`), nil)
 	if err != nil {
@@ -77,8 +77,8 @@ func TestObjectOfView(t *testing.T) {
 	}
 }
 
-// holdToView compares the members of a body read with and without its view.
-func holdToView(t *testing.T, format Format, body []byte) {
+// compareToView compares the members of a body read with and without its view.
+func compareToView(t *testing.T, format Format, body []byte) {
 	t.Helper()
 	v, err := Parse(format, body, nil)
 	if err != nil {
@@ -99,7 +99,7 @@ func FuzzObjectOfView(f *testing.F) {
 	f.Add(`{"contents":[{"role":"user","parts":[{"text":"a"}]}]}`)
 	f.Fuzz(func(t *testing.T, body string) {
 		for _, format := range Formats() {
-			holdToView(t, format, []byte(body))
+			compareToView(t, format, []byte(body))
 		}
 	})
 }

@@ -94,8 +94,8 @@ type Conversation struct {
 	Stateless bool
 	// Background: the client will fetch the answer from the provider later.
 	Background bool
-	// Held is the member that refers to a resource of the provider's own API.
-	Held Held
+	// Resource is the member that refers to a resource of the provider's own API.
+	Resource ResourceRef
 	// Continues is the id of the answer that a Partial body continues, if it names one:
 	// previous_response_id, previous_interaction_id, or previous_message_id of a thread.
 	Continues string

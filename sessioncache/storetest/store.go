@@ -83,7 +83,7 @@ func accepted(t *testing.T, store *sessioncache.Store) {
 	if known == nil || known.First() != v.First() {
 		t.Error("a conversation is not found by how it begins")
 	}
-	known.Release()
+	known.Unpin()
 	if n := store.Stats().Sessions; n != 1 {
 		t.Errorf("%d sessions are held", n)
 	}

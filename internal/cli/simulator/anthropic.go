@@ -63,7 +63,7 @@ func (anthropic) usage(u wire.Usage) anthropicUsage {
 	}
 }
 
-func (anthropic) message(c *exchange) anthropicMessage {
+func (anthropic) message(c *query) anthropicMessage {
 	return anthropicMessage{
 		Model: c.view.Model, ID: "msg_" + c.id, Type: "message", Role: "assistant",
 		Content: []any{}, Usage: anthropic{}.usage(c.usage),
@@ -108,7 +108,7 @@ func (anthropic) block(b *Block, open bool) any {
 }
 
 // JSON encodes a response without a stream.
-func (a anthropic) JSON(c *exchange) []byte {
+func (a anthropic) JSON(c *query) []byte {
 	m := a.message(c)
 	reason := a.stopReason(c.answer)
 	m.StopReason = &reason
@@ -119,7 +119,7 @@ func (a anthropic) JSON(c *exchange) []byte {
 }
 
 // events encodes a stream, one event an element.
-func (a anthropic) events(c *exchange) [][]byte {
+func (a anthropic) events(c *query) [][]byte {
 	var out [][]byte
 	add := func(name string, data any) {
 		out = append(out, []byte("event: "+name+"\ndata: "+string(encode(data))+"\n\n"))

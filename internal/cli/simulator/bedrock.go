@@ -14,7 +14,7 @@ import (
 type claudeOnBedrock struct{ anthropic }
 
 // events encodes a stream, one event an element.
-func (a claudeOnBedrock) events(c *exchange) [][]byte {
+func (a claudeOnBedrock) events(c *query) [][]byte {
 	out := a.anthropic.events(c)
 	for i, e := range out {
 		_, data, _ := bytes.Cut(e, []byte("data: "))

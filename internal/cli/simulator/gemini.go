@@ -54,7 +54,7 @@ type geminiUsage struct {
 }
 
 // usage counts cached tokens within the prompt, and thoughts beside the candidates.
-func (gemini) usage(c *exchange) geminiUsage {
+func (gemini) usage(c *query) geminiUsage {
 	thoughts := int64(0)
 	for i := range c.answer.Blocks {
 		if b := &c.answer.Blocks[i]; b.Type == Thinking {
@@ -99,7 +99,7 @@ func (gemini) finish(a *Answer) string {
 	return a.StopReason
 }
 
-func (g gemini) response(c *exchange, parts []geminiPart, finish string) geminiResponse {
+func (g gemini) response(c *query, parts []geminiPart, finish string) geminiResponse {
 	if parts == nil {
 		parts = []geminiPart{}
 	}
@@ -110,12 +110,12 @@ func (g gemini) response(c *exchange, parts []geminiPart, finish string) geminiR
 }
 
 // JSON encodes a response without a stream.
-func (g gemini) JSON(c *exchange) []byte {
+func (g gemini) JSON(c *query) []byte {
 	return encode(g.response(c, g.parts(c.answer, maxBody), g.finish(c.answer)))
 }
 
 // events encodes a stream, one chunk an element. The last chunk holds the reason for the end.
-func (g gemini) events(c *exchange) [][]byte {
+func (g gemini) events(c *query) [][]byte {
 	parts := g.parts(c.answer, chunkSize)
 	out := make([][]byte, 0, len(parts)+1)
 	before, after := "data: ", "\n\n"

@@ -82,8 +82,8 @@ type Hooks struct {
 
 // format encodes responses in one API.
 type format interface {
-	JSON(c *exchange) []byte
-	events(c *exchange) [][]byte
+	JSON(c *query) []byte
+	events(c *query) [][]byte
 	// streamType returns the media type of the output of events.
 	streamType() string
 	failure(f Failure, id string) []byte
@@ -99,8 +99,8 @@ var spoken = map[wire.Format]format{
 	vertex.Format:     anthropic{}, bedrock.Format: claudeOnBedrock{},
 }
 
-// exchange is one request and its response.
-type exchange struct {
+// query is one request and its response.
+type query struct {
 	view   *wire.View
 	usage  wire.Usage
 	answer *Answer
@@ -173,7 +173,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name wire.Format
 		writeJSON(w, http.StatusOK, counter.CountAnswer(int(h.Cache.Count(view))))
 		return
 	}
-	c := &exchange{view: view, id: id, at: h.now(ctx)}
+	c := &query{view: view, id: id, at: h.now(ctx)}
 	failure := h.unsupported(view)
 	whole, end := view.Raw, func(string, []byte) {}
 	if failure == nil {
@@ -240,7 +240,7 @@ func read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 }
 
 // write sends the response, or the part before its truncation.
-func (h *Handler) write(w http.ResponseWriter, r *http.Request, f format, c *exchange) {
+func (h *Handler) write(w http.ResponseWriter, r *http.Request, f format, c *query) {
 	if !c.view.Reply.Stream {
 		b := f.JSON(c)
 		if c.answer.Truncate > 0 {
@@ -275,11 +275,11 @@ func (h *Handler) write(w http.ResponseWriter, r *http.Request, f format, c *exc
 	}
 }
 
-// toldWord matches the word that a prompt asks for, such as those of `caddy llm-cache smoketest`.
-var toldWord = regexp.MustCompile(`your whole answer is the one word ([A-Z]+)`)
+// wantedWord matches the word that a prompt asks for, such as those of `caddy llm-cache smoketest`.
+var wantedWord = regexp.MustCompile(`your whole answer is the one word ([A-Z]+)`)
 
 // answer returns the answer: the hook's, the script's, or the fixed text.
-func (h *Handler) answer(ctx context.Context, c *exchange) *Answer {
+func (h *Handler) answer(ctx context.Context, c *query) *Answer {
 	if h.Hooks.Answer != nil {
 		if a := h.Hooks.Answer(ctx, c.view); a != nil {
 			return a
@@ -295,7 +295,7 @@ func (h *Handler) answer(ctx context.Context, c *exchange) *Answer {
 	if text := inShape(c.view); text != "" {
 		return &Answer{Blocks: []Block{{Type: Text, Text: text}}}
 	}
-	if word := toldWord.FindSubmatch(c.view.Raw); word != nil {
+	if word := wantedWord.FindSubmatch(c.view.Raw); word != nil {
 		return &Answer{Blocks: []Block{{Type: Text, Text: string(word[1])}}}
 	}
 	u := c.usage

@@ -75,7 +75,7 @@ func (interactions) steps(a *Answer) []interactionsStep {
 }
 
 // object returns the interaction, with its outcome if done.
-func (n interactions) object(c *exchange, done bool) interactionsObject {
+func (n interactions) object(c *query, done bool) interactionsObject {
 	o := interactionsObject{ID: "v1_" + c.id, Status: "in_progress", Object: "interaction", Model: c.view.Model}
 	if !done {
 		return o
@@ -97,7 +97,7 @@ func (n interactions) object(c *exchange, done bool) interactionsObject {
 }
 
 // JSON encodes a response without a stream.
-func (n interactions) JSON(c *exchange) []byte {
+func (n interactions) JSON(c *query) []byte {
 	o := n.object(c, true)
 	o.Steps = n.steps(c.answer)
 	return encode(o)
@@ -121,7 +121,7 @@ type interactionsEvent struct {
 }
 
 // events encodes a stream, one event an element.
-func (n interactions) events(c *exchange) [][]byte {
+func (n interactions) events(c *query) [][]byte {
 	var out [][]byte
 	send := func(e interactionsEvent) {
 		out = append(out, []byte("event: "+e.Type+"\ndata: "+string(encode(e))+"\n\n"))

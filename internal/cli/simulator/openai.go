@@ -92,13 +92,13 @@ func (openai) stopReason(a *Answer) string {
 	return "stop"
 }
 
-func (openai) completion(c *exchange, object string) openaiCompletion {
+func (openai) completion(c *query, object string) openaiCompletion {
 	return openaiCompletion{ID: "chatcmpl-" + c.id, Object: object, Created: c.at.Unix(), Model: c.view.Model,
 		Choices: []openaiChoice{}}
 }
 
 // JSON encodes a response without a stream.
-func (o openai) JSON(c *exchange) []byte {
+func (o openai) JSON(c *query) []byte {
 	m := openaiMessage{Role: "assistant"}
 	for i := range c.answer.Blocks {
 		b := &c.answer.Blocks[i]
@@ -126,7 +126,7 @@ func join(have *string, more string) *string {
 }
 
 // events encodes a stream, one event an element.
-func (o openai) events(c *exchange) [][]byte {
+func (o openai) events(c *query) [][]byte {
 	var out [][]byte
 	send := func(r openaiCompletion) {
 		out = append(out, []byte("data: "+string(encode(r))+"\n\n"))

@@ -86,7 +86,7 @@ func (responses) usage(u wire.Usage) *responsesUsage {
 
 // items returns the answer's blocks as items. Reasoning is encrypted if the request includes
 // reasoning.encrypted_content.
-func (responses) items(c *exchange) []responsesItem {
+func (responses) items(c *query) []responsesItem {
 	// The answer to a compaction_trigger is one compaction item.
 	if last := c.view.Blocks[len(c.view.Blocks)-1]; gjson.GetBytes(c.view.Bytes(last.Span),
 		"type").Str == "compaction_trigger" {
@@ -159,7 +159,7 @@ func freeText(input json.RawMessage) string {
 }
 
 // object returns the response at its start.
-func (responses) object(c *exchange) responsesObject {
+func (responses) object(c *query) responsesObject {
 	return responsesObject{
 		ID: "resp_" + c.id, Object: "response", CreatedAt: c.at.Unix(), Status: "in_progress", Model: c.view.Model,
 		Output: []responsesItem{}, Parallel: true, ToolChoice: "auto", Tools: []struct{}{},
@@ -167,7 +167,7 @@ func (responses) object(c *exchange) responsesObject {
 }
 
 // done returns the response with its output.
-func (r responses) done(c *exchange, items []responsesItem) responsesObject {
+func (r responses) done(c *query, items []responsesItem) responsesObject {
 	o := r.object(c)
 	o.Status, o.Output, o.Usage = "completed", items, r.usage(c.usage)
 	if reason := c.answer.StopReason; reason != "" && reason != "completed" {
@@ -180,7 +180,7 @@ func (r responses) done(c *exchange, items []responsesItem) responsesObject {
 }
 
 // JSON encodes a response without a stream.
-func (r responses) JSON(c *exchange) []byte { return encode(r.done(c, r.items(c))) }
+func (r responses) JSON(c *query) []byte { return encode(r.done(c, r.items(c))) }
 
 // responsesEvent is one event of a stream. Its members depend on its type.
 type responsesEvent struct {
@@ -200,7 +200,7 @@ type responsesEvent struct {
 }
 
 // events encodes a stream, one event an element.
-func (r responses) events(c *exchange) [][]byte {
+func (r responses) events(c *query) [][]byte {
 	var out [][]byte
 	send := func(e responsesEvent) {
 		e.Sequence = len(out)

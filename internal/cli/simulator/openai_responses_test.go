@@ -79,29 +79,29 @@ func TestResponsesInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := &Handler{Cache: newCache(t, "openai-responses"), Script: script}
-	front := `{"model":"m","stream":true,"input":[{"type":"additional_tools","role":"developer",` +
+	prefix := `{"model":"m","stream":true,"input":[{"type":"additional_tools","role":"developer",` +
 		`"tools":[{"type":"custom","name":"exec"}]},{"role":"user","content":"go"}`
-	grouped := strings.Replace(front, `[{"type":"custom","name":"exec"}]`,
+	grouped := strings.Replace(prefix, `[{"type":"custom","name":"exec"}]`,
 		`[{"type":"namespace","name":"n","tools":[{"type":"custom","name":"exec"}]}]`, 1)
 	if w := post(h, "/v1/responses", grouped+`]}`); !strings.Contains(w.Body.String(), `"type":"custom_tool_call"`) {
 		t.Errorf("a tool in a group: %s", w.Body)
 	}
-	first := turn(t, wire.OpenAIResponses, true, post(h, "/v1/responses", front+`]}`))
+	first := turn(t, wire.OpenAIResponses, true, post(h, "/v1/responses", prefix+`]}`))
 	if len(first.Calls) != 1 || first.Calls[0].Arguments != "a" {
 		t.Fatalf("first step: %+v", first)
 	}
-	front += `,{"type":"reasoning","id":"rs_1","summary":[]},{"type":"custom_tool_call","call_id":"` + first.Calls[0].ID +
+	prefix += `,{"type":"reasoning","id":"rs_1","summary":[]},{"type":"custom_tool_call","call_id":"` + first.Calls[0].ID +
 		`","name":"exec","input":"a"},{"type":"custom_tool_call_output","call_id":"` + first.Calls[0].ID + `","output":"ok"}`
-	second := turn(t, wire.OpenAIResponses, true, post(h, "/v1/responses", front+`]}`))
+	second := turn(t, wire.OpenAIResponses, true, post(h, "/v1/responses", prefix+`]}`))
 	if len(second.Calls) != 1 || second.Calls[0].Arguments != "b" || second.StopReason != "max_output_tokens" {
 		t.Errorf("second step: %+v", second)
 	}
-	w := post(h, "/v1/responses", front+`,{"type":"compaction_trigger"}]}`)
+	w := post(h, "/v1/responses", prefix+`,{"type":"compaction_trigger"}]}`)
 	if got := turn(t, wire.OpenAIResponses, true, w); len(got.Calls) > 0 || got.Text != "" ||
 		strings.Count(w.Body.String(), `"encrypted_content"`) != 3 {
 		t.Errorf("compaction: %+v %s", got, w.Body)
 	}
-	if w := post(h, "/v1/responses", strings.Replace(front, `"type":"custom_tool_call_output"`,
+	if w := post(h, "/v1/responses", strings.Replace(prefix, `"type":"custom_tool_call_output"`,
 		`"type":"message","role":"user"`, 1)+`]}`); w.Code != 400 {
 		t.Errorf("a call without output: %d %s", w.Code, w.Body)
 	}

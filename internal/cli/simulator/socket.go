@@ -13,7 +13,7 @@ import (
 // one a lane, and a failed response deletes its predecessor. A truncated response closes the
 // connection.
 func (h *Handler) serveSocket(w http.ResponseWriter, r *http.Request) {
-	s := &websocket.Server{MaxMessage: maxBody, Kept: websocket.NewMemory(mostStored), Strict: true, Life: h.SocketLife}
+	s := &websocket.Server{MaxMessage: maxBody, Kept: websocket.NewMemory(maxStored), Strict: true, Life: h.SocketLife}
 	s.Accept(w, r, func(w http.ResponseWriter, r *http.Request) (err error) {
 		defer func() {
 			if p := recover(); p == http.ErrAbortHandler { //nolint:errorlint // the very value

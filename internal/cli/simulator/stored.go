@@ -13,8 +13,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// mostStored bounds the stored responses, in bytes.
-const mostStored = 64 << 20
+// maxStored bounds the stored responses, in bytes.
+const maxStored = 64 << 20
 
 // stored holds the stored responses of the Responses API, by credential and id: all items, the
 // output included.
@@ -47,11 +47,11 @@ func (s *stored) open(r *http.Request, v *wire.View) ([]byte, *Failure) {
 	return body, nil
 }
 
-func (s *stored) keep(r *http.Request, c *exchange) {
+func (s *stored) keep(r *http.Request, c *query) {
 	items := between(itemsOf(c.view.Raw), encode(responses{}.items(c)))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.bytes += len(items); s.kept == nil || s.bytes > mostStored {
+	if s.bytes += len(items); s.kept == nil || s.bytes > maxStored {
 		s.kept, s.bytes = make(map[[2]string][]byte), len(items)
 	}
 	s.kept[[2]string{credential(r), "resp_" + c.id}] = items

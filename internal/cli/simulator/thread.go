@@ -22,8 +22,8 @@ const threadsBeta = "message-threads-2026-08-12"
 // threadLife is the lifetime of a thread after its last request, mostThreads the maximum of
 // threads.
 const (
-	threadLife  = 5 * time.Minute
-	mostThreads = 1024
+	threadLife = 5 * time.Minute
+	maxThreads = 1024
 )
 
 // threads holds the threads of the simulated provider, by credential and id of the last response.
@@ -108,7 +108,7 @@ func (t *threads) open(
 func (t *threads) keep(key [2]string, th *thread) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.kept == nil || len(t.kept) >= mostThreads {
+	if t.kept == nil || len(t.kept) >= maxThreads {
 		t.kept = make(map[[2]string]*thread) // best effort, as at the provider
 	}
 	t.kept[key] = th
@@ -204,15 +204,15 @@ func joined(th *thread, body []byte) ([]byte, error) {
 		[]byte(gjson.GetBytes(body, "messages").Raw))
 	members := []wire.Member{{Name: "thread"}, {Name: "messages", Value: messages}}
 	for _, name := range fingerprint {
-		if held := gjson.GetBytes(th.body, name); held.Exists() && !gjson.GetBytes(body, name).Exists() {
-			members = append(members, wire.Member{Name: name, Value: []byte(held.Raw)})
+		if stored := gjson.GetBytes(th.body, name); stored.Exists() && !gjson.GetBytes(body, name).Exists() {
+			members = append(members, wire.Member{Name: name, Value: []byte(stored.Raw)})
 		}
 	}
 	return wire.Patch(body, members...)
 }
 
 // reply returns an answer as a message of the next request.
-func (a anthropic) reply(c *exchange) []byte {
+func (a anthropic) reply(c *query) []byte {
 	content := make([]any, 0, len(c.answer.Blocks))
 	for i := range c.answer.Blocks {
 		content = append(content, a.block(&c.answer.Blocks[i], false))

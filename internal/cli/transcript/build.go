@@ -115,7 +115,7 @@ func (b *builder) end(unknown int) *Session {
 		s.Parts = append(s.Parts, p)
 	}
 	for model, n := range b.models {
-		if most := b.models[s.Model]; n > most || n == most && model < s.Model {
+		if highest := b.models[s.Model]; n > highest || n == highest && model < s.Model {
 			s.Model = model
 		}
 	}

@@ -131,7 +131,7 @@ func (f *claudeFile) record(line gjson.Result) bool {
 	}
 	switch r.kind {
 	case "user":
-		t.person(&r)
+		t.userRecord(&r)
 	case "assistant":
 		t.model(&r)
 	case "attachment":
@@ -169,7 +169,7 @@ func (f *claudeFile) of(r *claudeRecord) *claudeThread {
 	return t
 }
 
-func (t *claudeThread) person(r *claudeRecord) {
+func (t *claudeThread) userRecord(r *claudeRecord) {
 	blocks := claudeBlocks(r.message.Get("content"))
 	if r.summary {
 		if len(t.now) > 0 { // no compact_boundary line came before

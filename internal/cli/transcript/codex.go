@@ -101,7 +101,7 @@ func (f *codexFile) item(p gjson.Result, at time.Time) bool {
 		if p.Get("role").String() == "assistant" {
 			f.said(at, blocks...)
 		} else {
-			f.person(at, blocks...)
+			f.userMessage(at, blocks...)
 		}
 	case "reasoning":
 		texts := p.Get("summary").Array()
@@ -123,7 +123,7 @@ func (f *codexFile) item(p gjson.Result, at time.Time) bool {
 		if output.IsObject() {
 			output = output.Get("content")
 		}
-		f.person(at, resultBlock(p.Get("call_id").String(), content(output), false))
+		f.userMessage(at, resultBlock(p.Get("call_id").String(), content(output), false))
 	case "additional_tools", "web_search_call", "ghost_snapshot", "compaction", "compaction_summary", "compaction_trigger":
 	default:
 		return false
@@ -131,7 +131,7 @@ func (f *codexFile) item(p gjson.Result, at time.Time) bool {
 	return true
 }
 
-func (f *codexFile) person(at time.Time, blocks ...Block) {
+func (f *codexFile) userMessage(at time.Time, blocks ...Block) {
 	f.answering = false
 	f.user(at, blocks...)
 }
@@ -154,7 +154,7 @@ func (f *codexFile) compacted(p gjson.Result, at time.Time) {
 	f.answering, f.late = false, nil
 	history := p.Get("replacement_history")
 	if !history.IsArray() {
-		f.person(at, text(p.Get("message").String())...)
+		f.userMessage(at, text(p.Get("message").String())...)
 		return
 	}
 	history.ForEach(func(_, item gjson.Result) bool {

@@ -12,7 +12,7 @@ import (
 func TestFileName(t *testing.T) {
 	long := strings.Repeat("é/x", 400)
 	for _, id := range []string{"a", "../../etc/passwd", "a\x00b\x1b", long, long + "y"} {
-		if name := fileName(id); len(name) > longestName || strings.ContainsAny(name, "/\x00\x1b") {
+		if name := fileName(id); len(name) > maxName || strings.ContainsAny(name, "/\x00\x1b") {
 			t.Errorf("%q is saved as %q", id, name)
 		}
 	}

@@ -33,15 +33,15 @@ func (s *Session) Save(folder string) error {
 	return nil
 }
 
-// longestName bounds a session's id in a file name, in bytes: most file systems accept 255 in all.
-const longestName = 128
+// maxName bounds a session's id in a file name, in bytes: most file systems accept 255 in all.
+const maxName = 128
 
 // fileName returns a session's id for a file name. A long id is cut and gets a hash.
 func fileName(id string) string {
 	name := unsafe.ReplaceAllString(id, "_")
-	if len(name) > longestName {
+	if len(name) > maxName {
 		sum := sha256.Sum256([]byte(id))
-		name = fmt.Sprintf("%s-%x", name[:longestName-33], sum[:16])
+		name = fmt.Sprintf("%s-%x", name[:maxName-33], sum[:16])
 	}
 	return name
 }

@@ -449,13 +449,13 @@ func TestWrite(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		held := p.Trace("memory")
+		direct := p.Trace("memory")
 		for i := range p.Calls {
 			a, err := written.Next()
 			if err != nil {
 				t.Fatal(err)
 			}
-			b, err := held.Next()
+			b, err := direct.Next()
 			if err != nil {
 				t.Fatal(err)
 			}

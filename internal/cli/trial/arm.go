@@ -52,7 +52,7 @@ type arm struct {
 	worker    *compressor.Worker // compresses texts, nil for none
 	expanding bool               // the model restores folded text
 	thread    *threading         // nil if the client sends whole conversations
-	holds     bool               // the upstream retains conversations
+	retains   bool               // the upstream retains conversations
 	changed   bool               // the last request reached the model changed, if retained
 	errors    atomic.Int64       // errors that the handler logged
 	result    Result
@@ -153,7 +153,7 @@ func newArm(policy pipeline.Policy, profile pricing.Profile, o *Options) (*arm, 
 		return nil, err
 	}
 	if o, ok := a.handler.Feature("retain").(*retention.Retention); ok {
-		a.holds = o.WebSocket || o.Threads == relay.On || o.Threads == relay.Auto
+		a.retains = o.WebSocket || o.Threads == relay.On || o.Threads == relay.Auto
 	}
 	a.handler.Policy, a.handler.Planner.Need, a.handler.Planner.Harm = policy, o.need, o.Harm
 	switch {
@@ -198,7 +198,7 @@ func (a *arm) logger() *zap.Logger {
 // parse parses a body that arrived upstream.
 func (a *arm) parse(_ context.Context, f wire.Format, body []byte) (*wire.View, error) {
 	// A delta is parsed twice, as it arrived and completed. Only the latter counts.
-	if a.sent = body; a.thread == nil && !a.holds || gjson.GetBytes(body, "thread").Type == gjson.Null {
+	if a.sent = body; a.thread == nil && !a.retains || gjson.GetBytes(body, "thread").Type == gjson.Null {
 		a.attempts++
 	}
 	if bytes.Equal(body, a.request.body) {
@@ -217,7 +217,7 @@ func (a *arm) done(_ context.Context, u wire.Usage, refused *pricing.APIError) {
 	u.Output = 0 // equal with and without the handler
 	if a.internal != 0 {
 		if b := &a.result.Background; a.internal == selfrequest.Fold && refused == nil {
-			b.Held++
+			b.Finished++
 			b.Processed += u.Uncached
 		}
 		return
@@ -247,7 +247,7 @@ func (a *arm) run(ctx context.Context, c *request) error {
 		w, err = a.sendThreaded(ctx, c)
 	default:
 		err = a.serve(ctx, c, c.header.Clone(), c.body, w)
-		if err == nil && a.holds && w.status == http.StatusOK {
+		if err == nil && a.retains && w.status == http.StatusOK {
 			_, err = a.whole(c)
 		}
 	}
@@ -311,8 +311,8 @@ func (a *arm) note(c *request, w *sink, troubled bool) {
 	if !c.refused && (a.refused != nil || w.status != http.StatusOK) {
 		res.Rejected++
 	}
-	held := a.thread != nil || a.holds
-	if held && a.changed || !held && !bytes.Equal(a.sent, c.body) {
+	retained := a.thread != nil || a.retains
+	if retained && a.changed || !retained && !bytes.Equal(a.sent, c.body) {
 		res.Changed++
 	}
 	// The response to a request that failed open has none of the handler's headers.
@@ -320,7 +320,7 @@ func (a *arm) note(c *request, w *sink, troubled bool) {
 		res.FailedOpen++
 	}
 	if as, whole, wire, ok := wentAs(w.header.Get("X-Llm-Cache-Retained")); ok {
-		res.Held = sum(res.Held, map[string]int{as: 1})
+		res.Retained = sum(res.Retained, map[string]int{as: 1})
 		res.Whole, res.Wire = res.Whole+whole, res.Wire+wire
 	}
 	fired := transforms(w.header)
@@ -353,8 +353,8 @@ func transforms(h http.Header) map[string]int {
 }
 
 // wentAs parses the header about requests to an upstream that retains conversations.
-func wentAs(held string) (as string, whole, wire int64, ok bool) {
-	for i, field := range strings.Split(held, "; ") {
+func wentAs(header string) (as string, whole, wire int64, ok bool) {
+	for i, field := range strings.Split(header, "; ") {
 		name, value, _ := strings.Cut(field, "=")
 		n, _ := strconv.ParseInt(value, 10, 64)
 		switch {
@@ -371,7 +371,7 @@ func wentAs(held string) (as string, whole, wire int64, ok bool) {
 	if as != "delta" {
 		wire = whole
 	}
-	return as, whole, wire, held != ""
+	return as, whole, wire, header != ""
 }
 
 // harm counts the edits that quote text the upstream was not shown.

@@ -19,11 +19,11 @@ import (
 
 // Background is the result of idle folding.
 type Background struct {
-	// Planned is the number of folds planned during responses. Held counts the folds that the local
+	// Planned is the number of folds planned during responses. Finished counts the folds that the local
 	// server had read before the next request, Broken those that were interrupted.
 	Planned int `json:"planned"`
-	// Held: see Planned.
-	Held int `json:"held"`
+	// Finished: see Planned.
+	Finished int `json:"held"`
 	// Broken: see Planned.
 	Broken int `json:"broken"`
 	// Processed is the number of tokens that the local server read for folds. Wasted estimates the
@@ -35,7 +35,7 @@ type Background struct {
 
 func (b *Background) add(o *Background) {
 	b.Planned += o.Planned
-	b.Held += o.Held
+	b.Finished += o.Finished
 	b.Broken += o.Broken
 	b.Processed += o.Processed
 	b.Wasted += o.Wasted
@@ -94,7 +94,7 @@ func (r *Combination) writeBackground(w io.Writer) error {
 	var s strings.Builder
 	b := &all.Background
 	fmt.Fprintf(&s, "while nobody waited: %d folds planned, %d held, %d broken off; %s read, %s in vain\n",
-		b.Planned, b.Held, b.Broken, thousands(b.Processed), thousands(b.Wasted))
+		b.Planned, b.Finished, b.Broken, thousands(b.Processed), thousands(b.Wasted))
 	for _, p := range []struct {
 		name string
 		r    *Result

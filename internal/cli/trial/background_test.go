@@ -21,7 +21,7 @@ func TestBackground(t *testing.T) {
 	long, short := testkit.ReadRecording(t, 300), testkit.ReadRecording(t, 4)
 	without, with := run(long, 0), run(long, 500)
 	b := with.Background
-	if without.Background != (Background{}) || b.Held == 0 || b.Processed == 0 || b.Held+b.Broken > b.Planned {
+	if without.Background != (Background{}) || b.Finished == 0 || b.Processed == 0 || b.Finished+b.Broken > b.Planned {
 		t.Fatalf("without: %+v, with: %+v", without.Background, b)
 	}
 	if with.TokenRatio() > 0.8*without.TokenRatio() {
@@ -38,7 +38,7 @@ func TestBackground(t *testing.T) {
 
 	// Three seconds are too short for a slow server, and nothing changes.
 	cut, plain := run(short, 100), run(short, 0)
-	if cut.Background.Broken == 0 || cut.Background.Held > 0 || cut.Background.Wasted == 0 {
+	if cut.Background.Broken == 0 || cut.Background.Finished > 0 || cut.Background.Wasted == 0 {
 		t.Errorf("in short pauses: %+v", cut.Background)
 	}
 	if cut.Sent != plain.Sent {

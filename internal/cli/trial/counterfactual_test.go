@@ -92,7 +92,7 @@ func TestShadowAccount(t *testing.T) {
 }
 
 // Without edits the client's bill is the actual bill.
-func TestShadowAccountOfOwnBytes(t *testing.T) {
+func TestShadowBill(t *testing.T) {
 	conversations, err := recording.Find("testdata/traces")
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +114,7 @@ func TestShadowAccountOfOwnBytes(t *testing.T) {
 // edits, by the handler's account.
 func saves(
 	t *testing.T, c *recording.Conversation, profile pricing.Profile, policy pipeline.Policy, o *Options,
-) (own, saved, would float64) {
+) (baseline, saved, would float64) {
 	t.Helper()
 	d := &drive{conversation: c, profile: profile, start: defaultStart, progress: func() {}}
 	a, err := newArm(policy, profile, o)
@@ -128,10 +128,10 @@ func saves(
 	}
 	for _, s := range a.store.Page(sessioncache.Newest, 1000) {
 		for _, l := range s.Report(time.Time{}).Conversations {
-			own, saved, would = own+l.Cost.ClientUnits, saved+l.Cost.ClientUnits-l.Cost.Units, would+l.Cost.WouldSave
+			baseline, saved, would = baseline+l.Cost.ClientUnits, saved+l.Cost.ClientUnits-l.Cost.Units, would+l.Cost.WouldSave
 		}
 	}
-	return own, saved, would
+	return baseline, saved, would
 }
 
 // TestWouldAccount: the possible saving under observe is the actual one under cost_aware.
@@ -151,7 +151,7 @@ func TestWouldAccount(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var own, saved, would float64
+		var baseline, saved, would float64
 		for i, c := range conversations {
 			if len(conversations) > 4 && i%2 != half { // each profile has its own half of many
 				continue
@@ -161,12 +161,13 @@ func TestWouldAccount(t *testing.T) {
 			if none != 0 || math.Abs(nothing) > 1e-6*o {
 				t.Errorf("%s: would have saved %.0f where edits are made, saved %.0f where none are", c.Name, none, nothing)
 			}
-			own, saved, would = own+o, saved+s, would+w
+			baseline, saved, would = baseline+o, saved+s, would+w
 			t.Logf("%-12s %-28s saved %+6.1f %%, observed %+6.1f %%", name, c.Name, 100*s/o, 100*w/o)
 		}
-		t.Logf("%-12s %-28s saved %+6.1f %%, observed %+6.1f %%", name, "all", 100*saved/own, 100*would/own)
-		if saved <= 0 || math.Abs(would-saved) > within*own {
-			t.Errorf("%s: %.1f %% were saved, %.1f %% would have been by observing", name, 100*saved/own, 100*would/own)
+		t.Logf("%-12s %-28s saved %+6.1f %%, observed %+6.1f %%", name, "all", 100*saved/baseline, 100*would/baseline)
+		if saved <= 0 || math.Abs(would-saved) > within*baseline {
+			t.Errorf("%s: %.1f %% were saved, %.1f %% would have been by observing", name, 100*saved/baseline,
+				100*would/baseline)
 		}
 	}
 }

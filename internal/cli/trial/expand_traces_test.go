@@ -53,21 +53,21 @@ func TestExpandRecorded(t *testing.T) {
 			names := 0
 			for j, c := range conversations {
 				turn := (j + len(profiles) - i) % len(profiles)
-				if os.Getenv(everyProfileEnv) == "" && (turn != 2 && turn != 4 || c.Calls > longest()) {
+				if os.Getenv(everyProfileEnv) == "" && (turn != 2 && turn != 4 || c.Calls > maxRequests()) {
 					continue
 				}
 				names += expandAll(t, profile, c)
 			}
 			t.Logf("%d stubs", names)
-			if names == 0 && longest() == 110 {
+			if names == 0 && maxRequests() == 110 {
 				t.Error("nothing was folded")
 			}
 		})
 	}
 }
 
-// longest returns the number of requests above which a conversation takes too long.
-func longest() int {
+// maxRequests returns the number of requests above which a conversation takes too long.
+func maxRequests() int {
 	if testing.Short() || raceDetector {
 		return 60
 	}
@@ -130,10 +130,10 @@ type stubbed struct{ name, text string }
 
 // sentBlock is a block as the upstream received it.
 type sentBlock struct {
-	kind         wire.Kind
-	id           string
-	bytes        uint64 // hash of its bytes
-	stub, hidden bool
+	kind              wire.Kind
+	id                string
+	bytes             uint64 // hash of its bytes
+	stub, intercepted bool
 }
 
 var seed = maphash.MakeSeed()
@@ -223,7 +223,7 @@ func follows(before, now []sentBlock, folded bool) error {
 		switch {
 		case j < len(now) && now[j] == *b:
 			j++
-		case !folded || b.hidden:
+		case !folded || b.intercepted:
 			return fmt.Errorf("block %d, a %s %q, has changed", i, b.kind, b.id)
 		case j < len(now) && now[j].kind == b.kind && now[j].id == b.id && now[j].stub:
 			j++
@@ -245,8 +245,8 @@ func (x *curious) sentBlocks(v *wire.View) []sentBlock {
 			span = b.Body
 		}
 		s.bytes = maphash.Bytes(seed, unmarked(v, span, b.Marker))
-		s.hidden = strings.HasPrefix(s.id, "toolu_curious")
-		s.stub = !s.hidden && (b.Kind == wire.KindToolUse || b.Kind == wire.KindToolResult) &&
+		s.intercepted = strings.HasPrefix(s.id, "toolu_curious")
+		s.stub = !s.intercepted && (b.Kind == wire.KindToolUse || b.Kind == wire.KindToolResult) &&
 			bytes.Contains(v.Bytes(b.Body), []byte("[[llm_cache:folded "))
 	}
 	return out

@@ -64,7 +64,7 @@ func (a *arm) missing(v *wire.View) (names []string) {
 			if l := []byte(line); bytes.Contains(shown, l) || !bytes.Contains(c.history, l) {
 				continue
 			}
-			if name := a.holder(v, line); name != "" && !seen[name] {
+			if name := a.stub(v, line); name != "" && !seen[name] {
 				seen[name] = true
 				names = append(names, name)
 			}
@@ -73,9 +73,9 @@ func (a *arm) missing(v *wire.View) (names []string) {
 	return names
 }
 
-// holder finds the client's latest block that contains a line and arrived upstream as a stub. It
+// stub finds the client's latest block that contains a line and arrived upstream as a stub. It
 // returns the stub's name, or "".
-func (a *arm) holder(v *wire.View, line string) string {
+func (a *arm) stub(v *wire.View, line string) string {
 	client := a.request.view
 	blocks := client.MessageBlocks()
 	for i := len(blocks) - 1; i >= 0; i-- {

@@ -56,13 +56,13 @@ type Result struct {
 	Continued int `json:"continued,omitempty"`
 	// Replayed: see Continued.
 	Replayed int `json:"replayed,omitempty"`
-	// Held counts the requests to an upstream that retains the conversation: delta, or the cause of
+	// Retained counts the requests to an upstream that retains the conversation: delta, or the cause of
 	// a whole request. Whole and Wire are the bytes of their bodies, complete and as sent, from the
 	// handler's header.
-	Held map[string]int `json:"held,omitempty"`
-	// Whole: see Held.
+	Retained map[string]int `json:"held,omitempty"`
+	// Whole: see Retained.
 	Whole int64 `json:"whole_bytes,omitempty"`
-	// Wire: see Held.
+	// Wire: see Retained.
 	Wire int64 `json:"wire_bytes,omitempty"`
 	// Resent counts the requests that were sent twice.
 	Resent int `json:"resent"`
@@ -162,7 +162,7 @@ func (r *Result) Add(o *Result) {
 	r.Words.add(&o.Words)
 	r.Edits += o.Edits
 	r.Harmed += o.Harmed
-	r.Held, r.Whole, r.Wire = sum(r.Held, o.Held), r.Whole+o.Whole, r.Wire+o.Wire
+	r.Retained, r.Whole, r.Wire = sum(r.Retained, o.Retained), r.Whole+o.Whole, r.Wire+o.Wire
 	r.Refusals, r.Fired = sum(r.Refusals, o.Refusals), sum(r.Fired, o.Fired)
 }
 

@@ -199,23 +199,23 @@ func (d *drive) replay(ctx context.Context, o *Options) (err error) {
 	}
 	defer func() {
 		for _, a := range d.arms {
-			if a.holds { // connections
+			if a.retains { // connections
 				err = errors.Join(err, a.handler.Cleanup())
 			}
 			err = errors.Join(err, a.state.Close())
 		}
 		d.arms = nil
 	}()
-	own := *o
-	own.need = pipeline.DefaultNeed
+	options := *o
+	options.need = pipeline.DefaultNeed
 	if o.Need != nil {
-		if own.need, err = o.Need(d.conversation); err != nil {
+		if options.need, err = o.Need(d.conversation); err != nil {
 			return err
 		}
 	}
 	d.asked = o.Asked
 	for _, policy := range o.Policies {
-		a, err := newArm(policy, d.profile, &own)
+		a, err := newArm(policy, d.profile, &options)
 		if err != nil {
 			return err
 		}

@@ -57,9 +57,9 @@ func FuzzParseDecision(f *testing.F) {
 	})
 }
 
-// told returns a timeline of five requests. The second folds 400 tokens, a third request folds 100
+// sampleTimeline returns a timeline of five requests. The second folds 400 tokens, a third request folds 100
 // and has 300 to write again, and a compaction ends it.
-func told() *Timeline {
+func sampleTimeline() *Timeline {
 	rules := pricing.Rules{Write: 1.25, Read: 0.1, TTL: 5 * time.Minute}
 	tl := &Timeline{rules: rules, lifetime: rules.TTL}
 	usage := func(written, read int64) wire.Usage { return wire.Usage{Write5m: written, Read: read} }
@@ -94,7 +94,7 @@ func told() *Timeline {
 }
 
 func TestTimeline(t *testing.T) {
-	tl := told()
+	tl := sampleTimeline()
 	near := func(what string, got, want float64) {
 		t.Helper()
 		if math.Abs(got-want) > 1e-6 {
@@ -136,7 +136,7 @@ func TestTimeline(t *testing.T) {
 
 func TestTimelineText(t *testing.T) {
 	var text bytes.Buffer
-	if err := told().WriteText(&text); err != nil {
+	if err := sampleTimeline().WriteText(&text); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
@@ -154,7 +154,7 @@ func TestTimelineText(t *testing.T) {
 }
 
 func TestTimelineDrawing(t *testing.T) {
-	for _, tl := range []*Timeline{told(), {}, {Steps: make([]Step, 1)}} {
+	for _, tl := range []*Timeline{sampleTimeline(), {}, {Steps: make([]Step, 1)}} {
 		var drawing bytes.Buffer
 		if err := tl.Draw(&drawing); err != nil {
 			t.Fatal(err)

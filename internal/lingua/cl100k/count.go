@@ -180,8 +180,8 @@ func merge(s string) int {
 	if _, ok := m[s]; ok {
 		return 1
 	}
-	if len(s) > longest {
-		return merge(s[:longest]) + merge(s[longest:])
+	if len(s) > maxPiece {
+		return merge(s[:maxPiece]) + merge(s[maxPiece:])
 	}
 	starts := make([]int, len(s)+1)
 	for i := range starts {
@@ -202,6 +202,6 @@ func merge(s string) int {
 	return len(starts) - 1
 }
 
-// longest bounds the work on a piece, which grows with the square of its length. Longer pieces are
+// maxPiece bounds the work on a piece, which grows with the square of its length. Longer pieces are
 // counted in parts, and each cut may add a token.
-const longest = 4096
+const maxPiece = 4096

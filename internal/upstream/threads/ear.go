@@ -10,7 +10,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/intercept"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
@@ -21,7 +21,7 @@ const longestReply = 8 << 20
 type ear struct {
 	of     *retain.Request
 	turn   *wire.Decoder
-	words  *hidden.Interceptor
+	words  *intercept.Interceptor
 	stream bool
 	body   []byte
 	over   bool
@@ -32,7 +32,7 @@ func (d *Driver) Hear(r *retain.Request, stream bool) retain.Ear {
 	never := func(string) bool { return false }
 	e := &ear{
 		of: r, stream: stream, turn: wire.NewDecoder(d.format, stream),
-		words: hidden.NewInterceptor(d.format, hidden.Options{Hide: never}),
+		words: intercept.NewInterceptor(d.format, intercept.Options{Intercepts: never}),
 	}
 	if stream {
 		e.words.Follow(e.turn.Follow())
@@ -80,7 +80,7 @@ func (e *ear) Feed(p []byte) (v retain.Verdict) {
 }
 
 // reply returns an answer as messages of the next request, nil if it cannot be repeated exactly.
-func reply(v *wire.View, it *hidden.Iteration) (out []byte) {
+func reply(v *wire.View, it *intercept.Iteration) (out []byte) {
 	for i := range it.Parts {
 		p := &it.Parts[i]
 		if !v.Traits().Threads && !carried(p.Raw) {

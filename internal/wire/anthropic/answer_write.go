@@ -82,7 +82,7 @@ func appendAnswer(b []byte, c *translate.Collected) []byte {
 			b = append(b, p.Content...)
 			b = append(b, '"')
 		default:
-			if p.Signs == wire.SignsRedacted && c.Flow.Own() {
+			if p.Signs == wire.SignsRedacted && c.Flow.SameFormat() {
 				b = append(b, `{"type":"redacted_thinking","data":"`...)
 			} else {
 				b = append(b, `{"type":"thinking","thinking":"`...)

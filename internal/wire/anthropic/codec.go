@@ -11,7 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/intercept"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
@@ -86,13 +86,13 @@ func (Codec) Silent(name []byte) bool {
 	return string(name) == "content_block_stop" || string(name) == "ping"
 }
 
-// Hides implements [hidden.Codec].
-func (Codec) Hides(*wire.View) bool { return true }
+// Intercepts implements [intercept.Codec].
+func (Codec) Intercepts(*wire.View) bool { return true }
 
-// Intercept implements [hidden.Codec].
-func (Codec) Intercept(r *hidden.Message) hidden.Interception {
+// Intercept implements [intercept.Codec].
+func (Codec) Intercept(r *intercept.Message) intercept.Interception {
 	i := &interception{}
-	i.Numbered = hidden.Numbered{Message: r, Type: "type", Index: "index", End: i.end}
+	i.Numbered = intercept.Numbered{Message: r, Type: "type", Index: "index", End: i.end}
 	return i
 }
 

@@ -21,7 +21,8 @@ func (Codec) Rules() translate.Rules {
 		},
 		Reasoning: "thinking", Output: "output_config.format", Parallel: "tool_choice.disable_parallel_tool_use",
 		Failed: "messages[].content[].is_error", Strict: "tools[].strict", Thinking: "messages[].content[].thinking",
-		NameLimit: 128, IDLimit: 64, IDPrefix: "msg", Warmest: 1, RefusesBlank: true, Proves: "claude-", EndsThinking: true,
+		NameLimit: 128, IDLimit: 64, IDPrefix: "msg", MaxTemperature: 1, RefusesBlank: true, Proves: "claude-",
+		EndsThinking:     true,
 		SystemBehindUser: true,
 		Headers:          []string{"anthropic-"}, Bearer: true, Version: [2]string{"Anthropic-Version", "2023-06-01"},
 		Faults: faults,
@@ -87,9 +88,9 @@ func (Codec) AnswerWriter(f *translate.Flow, out *translate.Buffer) translate.An
 // AppendAnswer implements [translate.Dialect].
 func (Codec) AppendAnswer(dst []byte, c *translate.Collected) []byte { return appendAnswer(dst, c) }
 
-// Holder implements [translate.Dialect].
-func (c Codec) Holder(bool) translate.Holder {
-	return translate.NewNumberedHolder(c, translate.NumberedHolder{Index: "index", Arguments: "delta.partial_json"})
+// CallBuffer implements [translate.Dialect].
+func (c Codec) CallBuffer(bool) translate.CallBuffer {
+	return translate.NewNumberedBuffer(c, translate.NumberedBuffer{Index: "index", Arguments: "delta.partial_json"})
 }
 
 // AppendFailure implements [translate.Dialect].
@@ -105,8 +106,8 @@ func (Codec) AppendFailure(b []byte, f *translate.Failure, w translate.Words, te
 func (Codec) TooLong(message string, tokens, answer, limit int64) string {
 	// Claude Code reads the new max_tokens from the first text. It keeps 1000 tokens in reserve and
 	// fails if less than 3000 tokens are left. On the second text it compacts the conversation.
-	const least = 4000
-	if tokens > 0 && answer > 0 && limit-tokens >= least {
+	const minTokens = 4000
+	if tokens > 0 && answer > 0 && limit-tokens >= minTokens {
 		return fmt.Sprintf("input length and `max_tokens` exceed context limit: %d + %d > %d, decrease input length or "+
 			"`max_tokens` and try again", tokens, answer, limit)
 	}

@@ -10,14 +10,14 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/framing"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/intercept"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
 // interception intercepts calls in answers of the Messages API.
-type interception struct{ hidden.Numbered }
+type interception struct{ intercept.Numbered }
 
-// DeclareTool implements [hidden.Codec].
+// DeclareTool implements [intercept.Codec].
 func (Codec) DeclareTool(name, description, schema string) []byte {
 	return rawjson.Object("name", name, "description", description, "input_schema", []byte(schema))
 }
@@ -27,11 +27,11 @@ func (r *interception) Failure(kind, message string) []byte {
 		rawjson.Object("type", "error", "error", rawjson.Object("type", kind, "message", message)))
 }
 
-// Tell implements [hidden.Interception].
-func (r *interception) Tell(f hidden.Event, e *hidden.Entry) { r.Renumber(f, e, nil) }
+// Tell implements [intercept.Interception].
+func (r *interception) Tell(f intercept.Event, e *intercept.Entry) { r.Renumber(f, e, nil) }
 
 // end returns the last message_delta of a message that consists of several answers, else nil.
-func (r *interception) end(last hidden.Event) []byte {
+func (r *interception) end(last intercept.Event) []byte {
 	if len(r.Past) == 0 {
 		return nil
 	}
@@ -66,8 +66,8 @@ func (r *interception) Flush() string {
 	return "end_turn"
 }
 
-// Part implements [hidden.Interception].
-func (r *interception) Part(e *hidden.Entry) hidden.Part {
+// Part implements [intercept.Interception].
+func (r *interception) Part(e *intercept.Entry) intercept.Part {
 	if e.Whole != "" {
 		return partOf(gjson.Parse(e.Whole))
 	}
@@ -104,8 +104,8 @@ func (r *interception) Part(e *hidden.Entry) hidden.Part {
 }
 
 // partOf returns a block of an answer in its form in a request.
-func partOf(block gjson.Result) hidden.Part {
-	p := hidden.Part{Kind: wire.KindOther, Raw: []byte(block.Raw)}
+func partOf(block gjson.Result) intercept.Part {
+	p := intercept.Part{Kind: wire.KindOther, Raw: []byte(block.Raw)}
 	switch block.Get("type").Str {
 	case "text":
 		if p.Kind = wire.KindText; strings.TrimSpace(block.Get("text").Str) == "" {
@@ -138,21 +138,21 @@ func (r *interception) Join(last []byte) []byte {
 	return rawjson.Rewrite(root, nil, with)
 }
 
-// Continuation implements [hidden.Codec].
-func (Codec) Continuation(it *hidden.Iteration) []byte {
+// Continuation implements [intercept.Codec].
+func (Codec) Continuation(it *intercept.Iteration) []byte {
 	message := rawjson.Object("role", "assistant", "content", rawjson.Array(it.Raw()))
 	return rawjson.AppendElement(message, toolResults(it))
 }
 
-func toolResults(it *hidden.Iteration) []byte {
+func toolResults(it *intercept.Iteration) []byte {
 	var results []byte
-	for _, p := range it.Hidden() {
+	for _, p := range it.Intercepted() {
 		results = rawjson.AppendElement(results, toolResult(p))
 	}
 	return rawjson.Object("role", "user", "content", rawjson.Array(results))
 }
 
-func toolResult(p *hidden.Part) []byte {
+func toolResult(p *intercept.Part) []byte {
 	var failed any
 	if p.Failed {
 		failed = true
@@ -160,10 +160,10 @@ func toolResult(p *hidden.Part) []byte {
 	return rawjson.Object("type", "tool_result", "tool_use_id", p.ID, "content", p.Result, "is_error", failed)
 }
 
-// Reinsert implements [hidden.Codec]. It walks the client's message and the parts of the iterations
+// Reinsert implements [intercept.Codec]. It walks the client's message and the parts of the iterations
 // side by side. A part that the client dropped is skipped. A block that matches no part makes
 // Reinsert report false.
-func (Codec) Reinsert(v *wire.View, message int, its []hidden.Iteration) ([]wire.Edit, bool) {
+func (Codec) Reinsert(v *wire.View, message int, its []intercept.Iteration) ([]wire.Edit, bool) {
 	msg := &v.Messages[message]
 	at, end := int(msg.First), int(msg.End)
 	if at == end {
@@ -175,7 +175,7 @@ func (Codec) Reinsert(v *wire.View, message int, its []hidden.Iteration) ([]wire
 		var open [][]byte // intercepted calls to insert before the next block
 		for i := range it.Parts {
 			p := &it.Parts[i]
-			if p.Hidden {
+			if p.Intercepted {
 				open = append(open, p.Raw)
 				continue
 			}
@@ -188,14 +188,14 @@ func (Codec) Reinsert(v *wire.View, message int, its []hidden.Iteration) ([]wire
 			}
 		}
 		lastOne := n == len(its)-1
-		hidden := it.Hidden()
+		intercepted := it.Intercepted()
 		switch {
 		case !lastOne && at < end:
 			for _, raw := range open {
 				edits = append(edits, wire.Edit{Block: at, Op: wire.OpBefore, Value: raw})
 			}
 			edits = append(edits, wire.Edit{Block: at, Op: wire.OpSplit, Value: toolResults(it)})
-		case len(hidden) > 0 && at == end:
+		case len(intercepted) > 0 && at == end:
 			for _, raw := range open {
 				edits = append(edits, wire.Edit{Block: end - 1, Op: wire.OpAfter, Value: raw})
 			}
@@ -214,21 +214,21 @@ func (Codec) Reinsert(v *wire.View, message int, its []hidden.Iteration) ([]wire
 
 // answered inserts the results of intercepted calls at the start of the user message after the given
 // message. It reports false if there is no such message.
-func answered(v *wire.View, message int, it *hidden.Iteration) ([]wire.Edit, bool) {
+func answered(v *wire.View, message int, it *intercept.Iteration) ([]wire.Edit, bool) {
 	if message+1 >= len(v.Messages) || v.Messages[message+1].Role != wire.RoleUser ||
 		v.Messages[message+1].First == v.Messages[message+1].End {
 		return nil, false
 	}
 	first := int(v.Messages[message+1].First)
 	var edits []wire.Edit
-	for _, p := range it.Hidden() {
+	for _, p := range it.Intercepted() {
 		edits = append(edits, wire.Edit{Block: first, Op: wire.OpBefore, Value: toolResult(p)})
 	}
 	return edits, true
 }
 
 // isPart reports whether the client's block and the part of an answer are the same.
-func isPart(v *wire.View, b *wire.Block, p *hidden.Part) bool {
+func isPart(v *wire.View, b *wire.Block, p *intercept.Part) bool {
 	if p.Kind == wire.KindOther {
 		return b.Kind == wire.KindOther || b.Kind > wire.KindToolResult
 	}

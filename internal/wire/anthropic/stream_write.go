@@ -54,7 +54,7 @@ func (w *streamWriter) Open(b *translate.Block) {
 
 // opaque reports whether the block is redacted_thinking from Anthropic itself.
 func (w *streamWriter) opaque(b *translate.Block) bool {
-	return b.Signs == wire.SignsRedacted && w.flow.Own()
+	return b.Signs == wire.SignsRedacted && w.flow.SameFormat()
 }
 
 func (w *streamWriter) Delta(b *translate.Block, text string) {

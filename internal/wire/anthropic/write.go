@@ -89,12 +89,12 @@ func (w *writer) stops() []rawjson.Text {
 	all := w.Request.Stop
 	// The provider refuses stop sequences of only white space. The translation stops the answer at
 	// them instead.
-	told := slices.DeleteFunc(slices.Clone(all), func(s rawjson.Text) bool { return strings.TrimSpace(s.Decoded()) == "" })
-	if len(told) == len(all) || !w.Options.Official {
+	sent := slices.DeleteFunc(slices.Clone(all), func(s rawjson.Text) bool { return strings.TrimSpace(s.Decoded()) == "" })
+	if len(sent) == len(all) || !w.Options.Official {
 		return all
 	}
 	w.Stops(0)
-	return told
+	return sent
 }
 
 // thinking is the thinking setting of a request to a Claude model.
@@ -329,14 +329,14 @@ func (w *writer) part(p translate.Part) error {
 		w.text(p)
 	case translate.ThinkingPart:
 		w.Open('{')
-		if w.Own(p) && p.Sealed.Redacted {
+		if w.Native(p) && p.Sealed.Redacted {
 			w.Str("type", "redacted_thinking")
 			w.Str("data", p.Sealed.Data)
 		} else {
 			w.Str("type", "thinking")
 			w.Text("thinking", p.Text)
 			signature := ""
-			if w.Own(p) {
+			if w.Native(p) {
 				signature = p.Sealed.Data
 			}
 			w.Str("signature", signature)

@@ -46,8 +46,8 @@ func (f *chunkFramer) Feed(b []byte, emit func(framing.Event)) {
 	f.EventStreamFramer.Feed(b, f.read)
 }
 
-// largestKept is the largest buffer, in bytes, that is reused after a long event.
-const largestKept = 1 << 20
+// maxKept is the largest buffer, in bytes, that is reused after a long event.
+const maxKept = 1 << 20
 
 // chunk unpacks a chunk. An unreadable chunk becomes an event without data.
 func (f *chunkFramer) chunk(e framing.Event) {
@@ -55,7 +55,7 @@ func (f *chunkFramer) chunk(e framing.Event) {
 		f.emit(e)
 		return
 	}
-	if cap(f.data) > largestKept {
+	if cap(f.data) > maxKept {
 		f.data = nil
 	}
 	data, err := base64.StdEncoding.AppendDecode(f.data[:0], encoded(e.Data))

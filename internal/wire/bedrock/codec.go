@@ -14,7 +14,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/anthropic"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/intercept"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
@@ -97,13 +97,13 @@ func (Codec) AppendFailure(b []byte, _ *translate.Failure, _ translate.Words, te
 	return append(rawjson.AppendQuoted(append(b, `{"message":`...), text), '}')
 }
 
-// Intercept implements [hidden.Codec].
-func (c Codec) Intercept(r *hidden.Message) hidden.Interception {
+// Intercept implements [intercept.Codec].
+func (c Codec) Intercept(r *intercept.Message) intercept.Interception {
 	return interception{c.Codec.Intercept(r)}
 }
 
 // interception reports failures in the API's form.
-type interception struct{ hidden.Interception }
+type interception struct{ intercept.Interception }
 
 // exceptions maps error types of the Messages API to Bedrock's exceptions
 // (https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ResponseStream.html).
@@ -112,7 +112,7 @@ var exceptions = map[string]string{
 	"overloaded_error": "serviceUnavailableException", "timeout_error": "modelTimeoutException",
 }
 
-// Failure implements [hidden.Interception].
+// Failure implements [intercept.Interception].
 func (interception) Failure(kind, message string) []byte {
 	name := exceptions[kind]
 	if name == "" {

@@ -11,14 +11,14 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/intercept"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// Reinsert is [hidden.Codec.Reinsert]: it walks the client's items and the parts of the iterations
+// Reinsert is [intercept.Codec.Reinsert]: it walks the client's items and the parts of the iterations
 // side by side. A part that the client dropped is skipped. An item that matches no part makes
 // Reinsert report false.
-func Reinsert(v *wire.View, message int, its []hidden.Iteration, f Format) ([]wire.Edit, bool) {
+func Reinsert(v *wire.View, message int, its []intercept.Iteration, f Format) ([]wire.Edit, bool) {
 	msg := &v.Messages[message]
 	at, end := int(msg.First), int(msg.End)
 	if at == end {
@@ -32,12 +32,12 @@ func Reinsert(v *wire.View, message int, its []hidden.Iteration, f Format) ([]wi
 	var edits []wire.Edit
 	for n := range its {
 		it := &its[n]
-		calls := len(it.Hidden())
+		calls := len(it.Intercepted())
 		var open []byte // intercepted items to insert before the next item
 		for i := range it.Parts {
 			p := &it.Parts[i]
 			switch {
-			case p.Hidden:
+			case p.Intercepted:
 				open = rawjson.AppendElement(open, p.Raw)
 				calls--
 			case at < end && f.same(v, &v.Blocks[at], p):
@@ -51,7 +51,7 @@ func Reinsert(v *wire.View, message int, its []hidden.Iteration, f Format) ([]wi
 				open = rawjson.AppendElement(open, p.Raw)
 			}
 		}
-		if len(it.Hidden()) == 0 {
+		if len(it.Intercepted()) == 0 {
 			continue
 		}
 		open = rawjson.AppendElement(open, f.Results(it))
@@ -72,17 +72,17 @@ type Format struct {
 	// Text returns the text of an answer item.
 	Text func(item gjson.Result) string
 	// Results returns the results of an iteration's intercepted calls.
-	Results func(it *hidden.Iteration) []byte
+	Results func(it *intercept.Iteration) []byte
 }
 
 // stands reports whether the provider can use the reasoning in another request: the reasoning has a
 // sealed member, or the provider stores it.
-func (f Format) stands(it *hidden.Iteration, p *hidden.Part) bool {
+func (f Format) stands(it *intercept.Iteration, p *intercept.Part) bool {
 	return !it.Stateless || gjson.GetBytes(p.Raw, f.Sealed).Str != ""
 }
 
 // same reports whether the client's block and the answer item are the same.
-func (f Format) same(v *wire.View, b *wire.Block, p *hidden.Part) bool {
+func (f Format) same(v *wire.View, b *wire.Block, p *intercept.Part) bool {
 	if p.Kind == wire.KindOther {
 		return b.Kind == wire.KindOther || b.Kind == wire.KindServerTool
 	}

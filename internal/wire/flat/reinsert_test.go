@@ -9,7 +9,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	_ "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/formats"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/intercept"
 )
 
 // TestReinsertReasoning checks that dropped reasoning returns with its intercepted call, and that kept
@@ -44,12 +44,13 @@ func TestReinsertReasoning(t *testing.T) {
 			`{"type":"function_call_output","call_id":"c1","output":"12"}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			its := []hidden.Iteration{
-				{Stateless: c.stateless, Parts: []hidden.Part{
+			its := []intercept.Iteration{
+				{Stateless: c.stateless, Parts: []intercept.Part{
 					{Kind: wire.KindReasoning, Raw: []byte(c.thought)},
-					{Kind: wire.KindToolUse, Raw: []byte(c.call), ID: "c1", Name: "now", Arguments: "{}", Hidden: true, Result: "12"},
+					{Kind: wire.KindToolUse, Raw: []byte(c.call), ID: "c1", Name: "now", Arguments: "{}", Intercepted: true,
+						Result: "12"},
 				}},
-				{Stateless: c.stateless, Parts: []hidden.Part{{Kind: wire.KindText, Raw: []byte(c.said)}}},
+				{Stateless: c.stateless, Parts: []intercept.Part{{Kind: wire.KindText, Raw: []byte(c.said)}}},
 			}
 			request := func(middle ...string) string {
 				user := `{"type":"user_input","content":[{"type":"text","text":"Time?"}]}`
@@ -69,7 +70,7 @@ func TestReinsertReasoning(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			edits, ok := hidden.Reinsert(v, 1, its)
+			edits, ok := intercept.Reinsert(v, 1, its)
 			if !ok {
 				t.Fatal("it is not the message that the client was given")
 			}

@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/anthropic"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/bedrock"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/gemini"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/interactions"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/intercept"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/openaichat"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/openairesponses"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
@@ -34,5 +34,5 @@ func init() {
 var _ = [...]translate.Dialect{anthropic.Codec{}, openaichat.Codec{}, openairesponses.Codec{}, gemini.Codec{},
 	interactions.Codec{}, vertex.Codec{}, bedrock.Codec{}}
 
-var _ = [...]hidden.Codec{anthropic.Codec{}, openaichat.Codec{}, openairesponses.Codec{}, gemini.Codec{},
+var _ = [...]intercept.Codec{anthropic.Codec{}, openaichat.Codec{}, openairesponses.Codec{}, gemini.Codec{},
 	interactions.Codec{}, vertex.Codec{}, bedrock.Codec{}}

@@ -10,8 +10,8 @@ import "errors"
 // DefaultLimit is the default limit of a [Framer] on one event: 32 MiB.
 const DefaultLimit = 32 << 20
 
-// largestKept is the largest buffer kept for reuse after a long event.
-const largestKept = 1 << 20
+// maxKept is the largest buffer kept for reuse after a long event.
+const maxKept = 1 << 20
 
 // The errors of framers. After an error a framer ignores further input.
 var (
@@ -83,7 +83,7 @@ func (r *buffer) whole(b []byte) []byte {
 
 // forget prepares for the next event.
 func (r *buffer) forget() {
-	if cap(r.tail) > largestKept {
+	if cap(r.tail) > maxKept {
 		r.tail = nil
 	}
 	r.tail = r.tail[:0]

@@ -139,7 +139,7 @@ func (f *SSEFramer) emit(event []byte, emit func(Event)) {
 	}
 	f.line, f.lines, f.name = 0, 0, part{}
 	emit(e)
-	if cap(f.joined) > largestKept {
+	if cap(f.joined) > maxKept {
 		f.joined = nil
 	}
 }

@@ -53,7 +53,7 @@ func appendAnswer(b []byte, c *translate.Collected) []byte {
 				b = append(b, p.Content...)
 				b = append(b, `","thought":true}`...)
 			}
-			if sealed = c.Flow.Seal(p, rawjson.Plain(rawjson.View(p.Content))); c.Flow.Own() {
+			if sealed = c.Flow.Seal(p, rawjson.Plain(rawjson.View(p.Content))); c.Flow.SameFormat() {
 				seal()
 			}
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/intercept"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
@@ -120,11 +120,11 @@ func (Codec) Reader(to wire.Sink) wire.AnswerReader {
 // Silent implements [wire.Codec].
 func (Codec) Silent([]byte) bool { return false }
 
-// Hides implements [hidden.Codec].
-func (Codec) Hides(v *wire.View) bool { return !v.Reply.Array } // a stream in the form of one array cannot be continued
+// Intercepts implements [intercept.Codec]: a stream in the form of one array cannot be continued.
+func (Codec) Intercepts(v *wire.View) bool { return !v.Reply.Array }
 
-// Intercept implements [hidden.Codec].
-func (Codec) Intercept(r *hidden.Message) hidden.Interception {
+// Intercept implements [intercept.Codec].
+func (Codec) Intercept(r *intercept.Message) intercept.Interception {
 	return &interception{Message: r}
 }
 

@@ -26,7 +26,7 @@ func (Codec) Rules() translate.Rules {
 		Reasoning: "generationConfig.thinkingConfig", Output: "generationConfig.responseMimeType",
 		Choice: "toolConfig.functionCallingConfig.mode",
 		Failed: "contents[].parts[].functionResponse.response.error", Thinking: "contents[].parts[].thoughtSignature",
-		NameLimit: 64, Dots: true, SignedCalls: true, Narrows: true, LongestUser: 64, FoldsSystem: true,
+		NameLimit: 64, Dots: true, SignedCalls: true, Narrows: true, MaxUser: 64, FoldsSystem: true,
 		Headers: []string{"x-goog-"}, Status: true, Faults: faults,
 	}
 }
@@ -79,8 +79,8 @@ func (Codec) AnswerWriter(f *translate.Flow, out *translate.Buffer) translate.An
 // AppendAnswer implements [translate.Dialect].
 func (Codec) AppendAnswer(dst []byte, c *translate.Collected) []byte { return appendAnswer(dst, c) }
 
-// Holder implements [translate.Dialect].
-func (Codec) Holder(bool) translate.Holder { return nil } // calls come whole
+// CallBuffer implements [translate.Dialect].
+func (Codec) CallBuffer(bool) translate.CallBuffer { return nil } // calls come whole
 
 // endsGeminiCLI is the shortest retry delay, in seconds, that makes Gemini CLI (0.61) stop and show the
 // message instead of waiting.

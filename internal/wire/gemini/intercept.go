@@ -9,18 +9,18 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/intercept"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
 // interception intercepts calls in answers of the Gemini API. A stream has no event at its end. The
 // finishReason may come together with the last parts.
 type interception struct {
-	*hidden.Message
-	call *hidden.Entry // the watched call with streamed arguments
+	*intercept.Message
+	call *intercept.Entry // the watched call with streamed arguments
 }
 
-// DeclareTool implements [hidden.Codec].
+// DeclareTool implements [intercept.Codec].
 func (Codec) DeclareTool(name, description, schema string) []byte {
 	return rawjson.Object("name", name, "description", description, "parameters", []byte(schema))
 }
@@ -30,7 +30,7 @@ var codes = map[string]int{
 	"RESOURCE_EXHAUSTED": 429, "INTERNAL": 500, "UNAVAILABLE": 503, "DEADLINE_EXCEEDED": 504,
 }
 
-// Failure implements [hidden.Interception]. It returns a line of bare JSON.
+// Failure implements [intercept.Interception]. It returns a line of bare JSON.
 func (r *interception) Failure(kind, message string) []byte {
 	code := codes[kind]
 	switch {
@@ -43,20 +43,20 @@ func (r *interception) Failure(kind, message string) []byte {
 	return append(rawjson.Object("error", rawjson.Object("code", code, "message", message, "status", kind)), "\r\n\r\n"...)
 }
 
-// Of implements [hidden.Interception]. No event is kept back.
-func (*interception) Of(hidden.Event) *hidden.Entry { return nil }
+// Of implements [intercept.Interception]. No event is kept back.
+func (*interception) Of(intercept.Event) *intercept.Entry { return nil }
 
-// Tell implements [hidden.Interception].
-func (*interception) Tell(hidden.Event, *hidden.Entry) {}
+// Tell implements [intercept.Interception].
+func (*interception) Tell(intercept.Event, *intercept.Entry) {}
 
-// Event implements [hidden.Interception].
-func (r *interception) Event(f hidden.Event) {
-	if r.Held { // more usage after the end
+// Event implements [intercept.Interception].
+func (r *interception) Event(f intercept.Event) {
+	if r.Buffered { // more usage after the end
 		return
 	}
 	candidates := f.Root.Get("candidates")
 	candidate := candidates.Get("0")
-	r.Settle()
+	r.FinishEntries()
 	switch {
 	case candidate.Get("index").Int() != 0 || candidates.Get("1").Exists(): // the client asked for several candidates
 		r.Pass(f.Event)
@@ -70,7 +70,7 @@ func (r *interception) Event(f hidden.Event) {
 }
 
 // candidate writes a chunk with a candidate.
-func (r *interception) candidate(f hidden.Event, candidate gjson.Result) {
+func (r *interception) candidate(f intercept.Event, candidate gjson.Result) {
 	shown, says, calls := r.parts(candidate)
 	if r.Stopped {
 		if r.Asks(f) {
@@ -108,7 +108,7 @@ func (r *interception) parts(candidate gjson.Result) (shown []byte, says bool, h
 			if call := part.Get("functionCall"); call.Exists() {
 				r.pieceOf(call)
 			}
-			if e.Hidden {
+			if e.Intercepted {
 				hides++
 				return true
 			}
@@ -120,17 +120,17 @@ func (r *interception) parts(candidate gjson.Result) (shown []byte, says bool, h
 	return shown, says, hides
 }
 
-// Part implements [hidden.Interception].
-func (r *interception) Part(e *hidden.Entry) hidden.Part {
+// Part implements [intercept.Interception].
+func (r *interception) Part(e *intercept.Entry) intercept.Part {
 	if e.Whole == "" {
 		var thought any
 		if e.Kind == wire.KindThinking {
 			thought = true
 		}
-		return hidden.Part{Kind: e.Kind, Raw: rawjson.Object("text", rawjson.Quoted(e.Text.String()), "thought", thought)}
+		return intercept.Part{Kind: e.Kind, Raw: rawjson.Object("text", rawjson.Quoted(e.Text.String()), "thought", thought)}
 	}
 	part := gjson.Parse(e.Whole)
-	p := hidden.Part{Kind: wire.KindOther, Raw: []byte(part.Raw)}
+	p := intercept.Part{Kind: wire.KindOther, Raw: []byte(part.Raw)}
 	switch call := part.Get("functionCall"); {
 	case call.Exists():
 		p.Kind, p.ID, p.Name, p.Arguments = wire.KindToolUse, e.ID, e.Name, strings.Clone(call.Get("args").Raw)
@@ -216,21 +216,21 @@ func (r *interception) Join(last []byte) []byte {
 	return r.chunk(root, root.Get("candidates.0"), parts, false)
 }
 
-// Continuation implements [hidden.Codec].
-func (Codec) Continuation(it *hidden.Iteration) []byte {
+// Continuation implements [intercept.Codec].
+func (Codec) Continuation(it *intercept.Iteration) []byte {
 	message := rawjson.Object("role", "model", "parts", rawjson.Array(it.Raw()))
 	return rawjson.AppendElement(message, toolResults(it))
 }
 
-func toolResults(it *hidden.Iteration) []byte {
+func toolResults(it *intercept.Iteration) []byte {
 	var parts []byte
-	for _, p := range it.Hidden() {
+	for _, p := range it.Intercepted() {
 		parts = rawjson.AppendElement(parts, toolResult(p))
 	}
 	return rawjson.Object("role", "user", "parts", rawjson.Array(parts))
 }
 
-func toolResult(p *hidden.Part) []byte {
+func toolResult(p *intercept.Part) []byte {
 	key := "output"
 	if p.Failed {
 		key = "error"

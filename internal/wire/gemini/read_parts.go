@@ -102,7 +102,7 @@ func keptThought(s seal.Sealed) translate.Part {
 // reasoning, but the client may also have sent this text as plain thoughts. The sealed reasoning
 // replaces these thoughts.
 func once(said []translate.Part) []translate.Part {
-	own := func(p translate.Part) bool {
+	isPlain := func(p translate.Part) bool {
 		return p.Kind == translate.ThinkingPart && p.Sealed.Data == "" && p.Sealed.Format == wire.Gemini
 	}
 	out, at, from := said[:0], -1, 0 // index of the first plain thought since from
@@ -110,12 +110,12 @@ func once(said []translate.Part) []translate.Part {
 		switch {
 		case p.Kind == translate.CallPart:
 			at, from = -1, len(out)+1 // only thoughts since the last call count
-		case own(p) && at < 0:
+		case isPlain(p) && at < 0:
 			at = len(out)
 		case p.Kind == translate.ThinkingPart && p.Sealed.Format != wire.Gemini:
 			switch {
 			case at >= 0 && !p.Text.Empty():
-				out = append(out[:at], slices.DeleteFunc(out[at:], own)...)
+				out = append(out[:at], slices.DeleteFunc(out[at:], isPlain)...)
 			case !p.Sealed.Late:
 				at = from // before the text
 			default:

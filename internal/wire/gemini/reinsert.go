@@ -9,7 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/intercept"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
@@ -24,8 +24,8 @@ type reinsertion struct {
 	edits   []wire.Edit
 }
 
-// Reinsert implements [hidden.Codec].
-func (Codec) Reinsert(v *wire.View, message int, its []hidden.Iteration) ([]wire.Edit, bool) {
+// Reinsert implements [intercept.Codec].
+func (Codec) Reinsert(v *wire.View, message int, its []intercept.Iteration) ([]wire.Edit, bool) {
 	last := message
 	for last+1 < len(v.Messages) && v.Messages[last+1].Role == wire.RoleAssistant {
 		last++
@@ -40,7 +40,7 @@ func (Codec) Reinsert(v *wire.View, message int, its []hidden.Iteration) ([]wire
 			return nil, false
 		}
 		switch {
-		case len(its[n].Hidden()) == 0:
+		case len(its[n].Intercepted()) == 0:
 		case n == len(its)-1:
 			if !w.results(&its[n], open, last) {
 				return nil, false
@@ -58,11 +58,11 @@ func (Codec) Reinsert(v *wire.View, message int, its []hidden.Iteration) ([]wire
 
 // parts matches the visible parts of an iteration. It returns the intercepted calls after the last
 // visible call.
-func (w *reinsertion) parts(it *hidden.Iteration) (open [][]byte, ok bool) {
+func (w *reinsertion) parts(it *intercept.Iteration) (open [][]byte, ok bool) {
 	for i := range it.Parts {
 		p := &it.Parts[i]
 		switch {
-		case p.Hidden:
+		case p.Intercepted:
 			open = append(open, p.Raw)
 		case p.Kind == wire.KindToolUse:
 			w.skipEmpty()
@@ -91,7 +91,7 @@ func (w *reinsertion) put(block int, op wire.Op, value []byte) {
 	w.edits = append(w.edits, wire.Edit{Block: block, Op: op, Value: value})
 }
 
-func (w *reinsertion) isCall(p *hidden.Part) bool {
+func (w *reinsertion) isCall(p *intercept.Part) bool {
 	b := w.block()
 	id := w.v.Text(b.ID)
 	return b.Kind == wire.KindToolUse && w.v.Text(b.Name) == p.Name && (id == p.ID || id == "" || p.ID == "")
@@ -105,7 +105,7 @@ func (w *reinsertion) skipEmpty() {
 }
 
 // text matches a text of an answer with the client's texts. Thoughts may be missing.
-func (w *reinsertion) text(p *hidden.Part) bool {
+func (w *reinsertion) text(p *intercept.Part) bool {
 	want := gjson.GetBytes(p.Raw, "text").Str
 	if want == "" { // an empty text may carry a signature
 		if w.at < w.end && w.read == 0 && w.block().Kind == wire.KindText && w.block().Has(wire.FlagEmpty) {
@@ -148,7 +148,7 @@ func (w *reinsertion) leave() {
 }
 
 // split inserts the intercepted calls of an iteration, and their results, before the next iteration.
-func (w *reinsertion) split(it *hidden.Iteration, open [][]byte) bool {
+func (w *reinsertion) split(it *intercept.Iteration, open [][]byte) bool {
 	b := w.block()
 	if w.read > 0 {
 		// The block holds texts of both iterations. A signed text cannot be divided.
@@ -173,12 +173,12 @@ func (w *reinsertion) split(it *hidden.Iteration, open [][]byte) bool {
 }
 
 // behind inserts the intercepted calls and their results after the last of the client's blocks.
-func (w *reinsertion) behind(it *hidden.Iteration, open [][]byte) {
+func (w *reinsertion) behind(it *intercept.Iteration, open [][]byte) {
 	w.at--
 	w.behindBlock(it, open)
 }
 
-func (w *reinsertion) behindBlock(it *hidden.Iteration, open [][]byte) {
+func (w *reinsertion) behindBlock(it *intercept.Iteration, open [][]byte) {
 	for _, raw := range open {
 		w.put(w.at, wire.OpAfter, raw)
 	}
@@ -187,7 +187,7 @@ func (w *reinsertion) behindBlock(it *hidden.Iteration, open [][]byte) {
 
 // results inserts the intercepted calls of the last iteration after the client's calls. Their results go
 // among the results in the client's next content, in the order of the calls.
-func (w *reinsertion) results(it *hidden.Iteration, open [][]byte, message int) bool {
+func (w *reinsertion) results(it *intercept.Iteration, open [][]byte, message int) bool {
 	w.skipEmpty()
 	if w.at != w.end {
 		return false
@@ -213,9 +213,9 @@ func (w *reinsertion) results(it *hidden.Iteration, open [][]byte, message int) 
 	for i := range it.Parts {
 		p := &it.Parts[i]
 		switch {
-		case p.Hidden && calls == 0:
+		case p.Intercepted && calls == 0:
 			w.put(answers[0], wire.OpBefore, toolResult(p))
-		case p.Hidden:
+		case p.Intercepted:
 			w.put(answers[min(calls, len(answers))-1], wire.OpAfter, toolResult(p))
 		case p.Kind == wire.KindToolUse:
 			calls++

@@ -95,7 +95,7 @@ func (w *streamWriter) Delta(b *translate.Block, text string) {
 func (w *streamWriter) Close(b *translate.Block) {
 	switch b.Kind {
 	case translate.ThinkingBlock:
-		if w.sealed = w.flow.Seal(b, rawjson.Plain(rawjson.View(b.Content))); w.flow.Own() {
+		if w.sealed = w.flow.Seal(b, rawjson.Plain(rawjson.View(b.Content))); w.flow.SameFormat() {
 			w.seal()
 		}
 	case translate.CallBlock:
@@ -179,7 +179,7 @@ func appendCall(dst []byte, f *translate.Flow, b *translate.Block, sealed string
 	switch {
 	case b.Signature != "":
 		sealed = b.Signature
-	case sealed == "" && b.Place == 0 && !f.Own():
+	case sealed == "" && b.Place == 0 && !f.SameFormat():
 		sealed = unsignedCall
 	}
 	if sealed != "" {

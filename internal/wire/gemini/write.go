@@ -202,7 +202,7 @@ func (w writer) message(m translate.Message, calls []translate.Part) error {
 func (w writer) text(p translate.Part, thought bool) {
 	signature := p.Signature
 	if thought {
-		if signature = ""; w.Own(p) {
+		if signature = ""; w.Native(p) {
 			signature, thought = p.Sealed.Data, !p.Sealed.Said
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/intercept"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
@@ -71,8 +71,8 @@ func (Codec) Reader(to wire.Sink) wire.AnswerReader {
 // Silent implements [wire.Codec].
 func (Codec) Silent(name []byte) bool { return string(name) == "step.stop" }
 
-// Hides implements [hidden.Codec].
-func (Codec) Hides(v *wire.View) bool {
+// Intercepts implements [intercept.Codec].
+func (Codec) Intercepts(v *wire.View) bool {
 	// Intercepted calls go among the client's steps. An input of a text or of contents has no steps.
 	if v.Conversation.Partial || len(v.Messages) == 0 {
 		return false
@@ -82,9 +82,9 @@ func (Codec) Hides(v *wire.View) bool {
 		first.Role != wire.RoleUser)
 }
 
-// Intercept implements [hidden.Codec].
-func (Codec) Intercept(r *hidden.Message) hidden.Interception {
+// Intercept implements [intercept.Codec].
+func (Codec) Intercept(r *intercept.Message) intercept.Interception {
 	i := &interception{}
-	i.Numbered = hidden.Numbered{Message: r, Type: "event_type", Index: "index", End: i.end}
+	i.Numbered = intercept.Numbered{Message: r, Type: "event_type", Index: "index", End: i.end}
 	return i
 }

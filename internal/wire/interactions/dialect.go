@@ -82,9 +82,9 @@ func (Codec) AnswerWriter(f *translate.Flow, out *translate.Buffer) translate.An
 // AppendAnswer implements [translate.Dialect].
 func (Codec) AppendAnswer(dst []byte, c *translate.Collected) []byte { return appendAnswer(dst, c) }
 
-// Holder implements [translate.Dialect].
-func (c Codec) Holder(bool) translate.Holder {
-	return translate.NewNumberedHolder(c, translate.NumberedHolder{Index: "index", Arguments: "delta.arguments"})
+// CallBuffer implements [translate.Dialect].
+func (c Codec) CallBuffer(bool) translate.CallBuffer {
+	return translate.NewNumberedBuffer(c, translate.NumberedBuffer{Index: "index", Arguments: "delta.arguments"})
 }
 
 // AppendFailure implements [translate.Dialect].

@@ -11,15 +11,15 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/framing"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/intercept"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
 // interception intercepts calls in answers of the Interactions API. Answers and requests are lists of
 // steps, so intercepted calls and their results go between the client's steps.
-type interception struct{ hidden.Numbered }
+type interception struct{ intercept.Numbered }
 
-// DeclareTool implements [hidden.Codec].
+// DeclareTool implements [intercept.Codec].
 func (Codec) DeclareTool(name, description, schema string) []byte {
 	return rawjson.Object("type", "function", "name", name, "description", description, "parameters", []byte(schema))
 }
@@ -32,12 +32,12 @@ func (r *interception) Failure(kind, message string) []byte {
 		rawjson.Object("message", message, "code", kind)))
 }
 
-// Tell implements [hidden.Interception].
-func (r *interception) Tell(f hidden.Event, e *hidden.Entry) { r.Renumber(f, e, nil) }
+// Tell implements [intercept.Interception].
+func (r *interception) Tell(f intercept.Event, e *intercept.Entry) { r.Renumber(f, e, nil) }
 
 // end returns the last event with the steps that the client has, nil if nothing changes.
-func (r *interception) end(last hidden.Event) []byte {
-	if r.Full || len(r.Past) == 0 && len(r.Now.Hidden()) == 0 {
+func (r *interception) end(last intercept.Event) []byte {
+	if r.Full || len(r.Past) == 0 && len(r.Now.Intercepted()) == 0 {
 		return nil
 	}
 	return r.complete(last.Root)
@@ -54,8 +54,8 @@ func (r *interception) Flush() string {
 	return "completed"
 }
 
-// Part implements [hidden.Interception].
-func (r *interception) Part(e *hidden.Entry) hidden.Part {
+// Part implements [intercept.Interception].
+func (r *interception) Part(e *intercept.Entry) intercept.Part {
 	start := gjson.Parse(e.Raw)
 	with := map[string][]byte{}
 	var order []string
@@ -94,8 +94,8 @@ func (r *interception) Part(e *hidden.Entry) hidden.Part {
 }
 
 // partOf returns a step of an answer in its form in a request.
-func partOf(step gjson.Result) hidden.Part {
-	p := hidden.Part{Kind: wire.KindOther, Raw: []byte(step.Raw)}
+func partOf(step gjson.Result) intercept.Part {
+	p := intercept.Part{Kind: wire.KindOther, Raw: []byte(step.Raw)}
 	switch step.Get("type").Str {
 	case "model_output":
 		p.Kind = wire.KindText
@@ -117,8 +117,8 @@ func partOf(step gjson.Result) hidden.Part {
 // steps are written if whole is set or the interaction has steps.
 func (r *interception) interaction(it gjson.Result, whole bool) []byte {
 	// The id of the last iteration stays: the provider stores all iterations under it.
-	calls := slices.ContainsFunc(r.Iterations(), func(it hidden.Iteration) bool {
-		return slices.ContainsFunc(it.Parts, func(p hidden.Part) bool { return !p.Hidden && p.Kind.IsCall() })
+	calls := slices.ContainsFunc(r.Iterations(), func(it intercept.Iteration) bool {
+		return slices.ContainsFunc(it.Parts, func(p intercept.Part) bool { return !p.Intercepted && p.Kind.IsCall() })
 	})
 	with := map[string][]byte{}
 	if whole || it.Get("steps").Exists() {
@@ -137,15 +137,15 @@ func (r *interception) Join(last []byte) []byte {
 	return r.interaction(gjson.ParseBytes(last), true)
 }
 
-// Continuation implements [hidden.Codec]. It repeats the steps of an answer.
-func (Codec) Continuation(it *hidden.Iteration) []byte {
+// Continuation implements [intercept.Codec]. It repeats the steps of an answer.
+func (Codec) Continuation(it *intercept.Iteration) []byte {
 	return rawjson.AppendElement(it.Raw(), toolResults(it))
 }
 
 // toolResults returns the results of the intercepted calls.
-func toolResults(it *hidden.Iteration) []byte {
+func toolResults(it *intercept.Iteration) []byte {
 	var out []byte
-	for _, p := range it.Hidden() {
+	for _, p := range it.Intercepted() {
 		var failed any
 		if p.Failed {
 			failed = true

@@ -8,7 +8,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/flat"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/intercept"
 )
 
 var steps = flat.Format{
@@ -17,7 +17,7 @@ var steps = flat.Format{
 	Results: toolResults,
 }
 
-// Reinsert implements [hidden.Codec].
-func (Codec) Reinsert(v *wire.View, message int, its []hidden.Iteration) ([]wire.Edit, bool) {
+// Reinsert implements [intercept.Codec].
+func (Codec) Reinsert(v *wire.View, message int, its []intercept.Iteration) ([]wire.Edit, bool) {
 	return flat.Reinsert(v, message, its, steps)
 }

@@ -173,7 +173,7 @@ func (p parser) result(b *wire.Block, f *stepMembers) bool {
 }
 
 // contents describes the contents of a step.
-var contents = wire.PartMembers{Notes: []string{"annotations"}}
+var contents = wire.PartMembers{Annotations: []string{"annotations"}}
 
 // Part reads one content.
 func (p parser) Part(at int, role wire.Role, index int32) int {

@@ -291,7 +291,7 @@ func (w writer) assistant(parts []translate.Part) {
 func (w writer) thought(p translate.Part) {
 	w.Open('{')
 	w.Str("type", "thought")
-	if w.Own(p) {
+	if w.Native(p) {
 		w.Str("signature", p.Sealed.Data)
 	}
 	if !p.Text.Empty() {

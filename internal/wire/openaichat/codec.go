@@ -10,7 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/intercept"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/openai"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
@@ -66,11 +66,11 @@ func (Codec) Reader(to wire.Sink) wire.AnswerReader {
 // Silent implements [wire.Codec].
 func (Codec) Silent([]byte) bool { return false }
 
-// Hides implements [hidden.Codec].
-func (Codec) Hides(*wire.View) bool { return true }
+// Intercepts implements [intercept.Codec].
+func (Codec) Intercepts(*wire.View) bool { return true }
 
-// Intercept implements [hidden.Codec].
-func (Codec) Intercept(r *hidden.Message) hidden.Interception {
+// Intercept implements [intercept.Codec].
+func (Codec) Intercept(r *intercept.Message) intercept.Interception {
 	return &interception{Message: r}
 }
 

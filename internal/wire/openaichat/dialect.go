@@ -22,7 +22,7 @@ func (Codec) Rules() translate.Rules {
 		Reasoning: "reasoning_effort", Output: "response_format", Parallel: "parallel_tool_calls", Choice: "tool_choice",
 		Strict: "tools[].function.strict", Thinking: "messages[].reasoning_content",
 		MarkerInSystem: "messages[].content[].cache_control",
-		NameLimit:      64, IDLimit: 40, IDPrefix: "chatcmpl", NarrowsOfficial: true, LongestUser: 64,
+		NameLimit:      64, IDLimit: 40, IDPrefix: "chatcmpl", NarrowsOfficial: true, MaxUser: 64,
 		Headers: openai.Headers, Provider: "openai", Faults: openai.Faults,
 	}
 }
@@ -45,8 +45,8 @@ func (Codec) AnswerWriter(f *translate.Flow, out *translate.Buffer) translate.An
 // AppendAnswer implements [translate.Dialect].
 func (Codec) AppendAnswer(dst []byte, c *translate.Collected) []byte { return appendAnswer(dst, c) }
 
-// Holder implements [translate.Dialect].
-func (Codec) Holder(joined bool) translate.Holder { return &holder{joined: joined} }
+// CallBuffer implements [translate.Dialect].
+func (Codec) CallBuffer(joined bool) translate.CallBuffer { return &callBuffer{joined: joined} }
 
 // Endpoint implements [translate.Dialect].
 func (Codec) Endpoint(prefix, _ string, _ bool) (string, string) {

@@ -12,18 +12,18 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/framing"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/intercept"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
 // interception intercepts calls in answers of the chat completions API. One chunk may hold fragments
 // of several calls, and text.
 type interception struct {
-	*hidden.Message
+	*intercept.Message
 	role bool // the client has the message's role
 }
 
-// DeclareTool implements [hidden.Codec].
+// DeclareTool implements [intercept.Codec].
 func (Codec) DeclareTool(name, description, schema string) []byte {
 	return rawjson.Object("type", "function", "function", rawjson.Object("name", name, "description", description,
 		"parameters", []byte(schema)))
@@ -34,23 +34,23 @@ func (r *interception) Failure(kind, message string) []byte {
 		[]byte("null"), "code", []byte("null"))))
 }
 
-// Of implements [hidden.Interception].
-func (r *interception) Of(f hidden.Event) *hidden.Entry {
+// Of implements [intercept.Interception].
+func (r *interception) Of(f intercept.Event) *intercept.Entry {
 	if len(r.Pieces) != 1 || r.Pieces[0].Raw == "" || r.Says || r.Stopped || f.Root.Get("usage").IsObject() {
 		return nil
 	}
 	return r.Pieces[0].Entry
 }
 
-// Event implements [hidden.Interception].
-func (r *interception) Event(f hidden.Event) {
+// Event implements [intercept.Interception].
+func (r *interception) Event(f intercept.Event) {
 	choice := f.Root.Get("choices.0")
 	switch {
 	case choice.Get("index").Int() != 0: // the client asked for several choices
 		r.Pass(f.Event)
 	case choice.Exists():
 		r.choice(f, choice)
-	case r.Held:
+	case r.Buffered:
 		r.Last = bytes.Clone(f.Data) // the chunk for the usage
 	case len(r.Past) == 0 || !f.Root.Get("usage").IsObject():
 		r.Pass(f.Event)
@@ -60,7 +60,7 @@ func (r *interception) Event(f hidden.Event) {
 }
 
 // choice writes a chunk with a choice.
-func (r *interception) choice(f hidden.Event, choice gjson.Result) {
+func (r *interception) choice(f intercept.Event, choice gjson.Result) {
 	delta := choice.Get("delta")
 	calls := delta.Get("tool_calls").IsArray()
 	if e := r.Of(f); e != nil {
@@ -69,7 +69,7 @@ func (r *interception) choice(f hidden.Event, choice gjson.Result) {
 	}
 	shown, same := r.shown(f.Root, choice)
 	if r.Stopped {
-		r.Settle()
+		r.FinishEntries()
 		if r.Asks(f) {
 			if r.Says {
 				r.Put("", r.chunk(f.Root, choice, r.rest(delta, nil), []byte("null")))
@@ -122,8 +122,8 @@ func (r *interception) chunk(root, choice gjson.Result, delta, finish []byte) []
 	return rawjson.Rewrite(root, nil, with)
 }
 
-// Tell implements [hidden.Interception], for a chunk with one call and nothing else.
-func (r *interception) Tell(f hidden.Event, e *hidden.Entry) {
+// Tell implements [intercept.Interception], for a chunk with one call and nothing else.
+func (r *interception) Tell(f intercept.Event, e *intercept.Entry) {
 	choice := f.Root.Get("choices.0")
 	delta := choice.Get("delta")
 	item := delta.Get("tool_calls.0")
@@ -177,17 +177,17 @@ func alone(root, choice gjson.Result, fragment string) []byte {
 	})
 }
 
-// Part implements [hidden.Interception]. All texts of one kind become one part.
-func (r *interception) Part(e *hidden.Entry) hidden.Part {
+// Part implements [intercept.Interception]. All texts of one kind become one part.
+func (r *interception) Part(e *intercept.Entry) intercept.Part {
 	if e.Kind != wire.KindToolUse {
 		text := e.Text.String()
 		for i := range r.Now.Parts {
 			if p := &r.Now.Parts[i]; p.Kind == e.Kind {
 				p.Raw = append(append(p.Raw[:len(p.Raw)-1], text...), '"')
-				return hidden.Part{}
+				return intercept.Part{}
 			}
 		}
-		return hidden.Part{Kind: e.Kind, Name: e.Name, Raw: rawjson.Quoted(text)}
+		return intercept.Part{Kind: e.Kind, Name: e.Name, Raw: rawjson.Quoted(text)}
 	}
 	kind, text := "function", "arguments"
 	if e.Free {
@@ -204,7 +204,7 @@ func (r *interception) Part(e *hidden.Entry) hidden.Part {
 		}
 		return true
 	})
-	return hidden.Part{Kind: wire.KindToolUse, ID: e.ID, Name: e.Name, Arguments: input, Raw: call}
+	return intercept.Part{Kind: wire.KindToolUse, ID: e.ID, Name: e.Name, Arguments: input, Raw: call}
 }
 
 func (r *interception) Flush() string {
@@ -228,7 +228,7 @@ func (r *interception) Join(last []byte) []byte {
 	for _, it := range r.Iterations() {
 		for i := range it.Parts {
 			switch p := &it.Parts[i]; {
-			case p.Hidden:
+			case p.Intercepted:
 			case p.Kind == wire.KindText:
 				content = append(content, p.Raw[1:len(p.Raw)-1]...)
 			case p.Kind == wire.KindThinking:

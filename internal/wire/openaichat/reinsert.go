@@ -9,12 +9,12 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/intercept"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// Continuation implements [hidden.Codec].
-func (Codec) Continuation(it *hidden.Iteration) []byte {
+// Continuation implements [intercept.Codec].
+func (Codec) Continuation(it *intercept.Iteration) []byte {
 	content := []byte("null")
 	members := []any{"role", "assistant", "content", nil}
 	var calls []byte
@@ -33,16 +33,16 @@ func (Codec) Continuation(it *hidden.Iteration) []byte {
 	return rawjson.AppendElement(message, toolResults(it))
 }
 
-func toolResults(it *hidden.Iteration) []byte {
+func toolResults(it *intercept.Iteration) []byte {
 	var out []byte
-	for _, p := range it.Hidden() {
+	for _, p := range it.Intercepted() {
 		out = rawjson.AppendElement(out, rawjson.Object("role", "tool", "tool_call_id", p.ID, "content", p.Result))
 	}
 	return out
 }
 
-// Reinsert implements [hidden.Codec].
-func (Codec) Reinsert(v *wire.View, message int, its []hidden.Iteration) ([]wire.Edit, bool) {
+// Reinsert implements [intercept.Codec].
+func (Codec) Reinsert(v *wire.View, message int, its []intercept.Iteration) ([]wire.Edit, bool) {
 	// The client's message holds the texts of all iterations in sequence. The earlier iterations
 	// become messages before it, and their texts are removed from it.
 	msg := &v.Messages[message]
@@ -84,7 +84,7 @@ func (Codec) Reinsert(v *wire.View, message int, its []hidden.Iteration) ([]wire
 
 // lastOnly cuts a text of the client's message down to the text of the last iteration. It reports false
 // if the text differs from that of the iterations.
-func lastOnly(v *wire.View, i int, its []hidden.Iteration) ([]wire.Edit, bool) {
+func lastOnly(v *wire.View, i int, its []intercept.Iteration) ([]wire.Edit, bool) {
 	b := &v.Blocks[i]
 	all, last := "", ""
 	for n := range its {
@@ -109,8 +109,8 @@ func lastOnly(v *wire.View, i int, its []hidden.Iteration) ([]wire.Edit, bool) {
 
 // amongCalls inserts the intercepted calls of the last iteration among the calls of the client's
 // message, and their results after the message.
-func amongCalls(v *wire.View, msg *wire.Message, it *hidden.Iteration) ([]wire.Edit, bool) {
-	if len(it.Hidden()) == 0 {
+func amongCalls(v *wire.View, msg *wire.Message, it *intercept.Iteration) ([]wire.Edit, bool) {
+	if len(it.Intercepted()) == 0 {
 		return nil, true
 	}
 	var edits []wire.Edit
@@ -121,7 +121,7 @@ func amongCalls(v *wire.View, msg *wire.Message, it *hidden.Iteration) ([]wire.E
 		if p.Kind != wire.KindToolUse {
 			continue
 		}
-		if p.Hidden {
+		if p.Intercepted {
 			open = append(open, p.Raw)
 			continue
 		}
@@ -137,7 +137,7 @@ func amongCalls(v *wire.View, msg *wire.Message, it *hidden.Iteration) ([]wire.E
 	}
 	if anchor < 0 { // the client has no calls: the intercepted ones need a message of their own
 		return []wire.Edit{{Block: int(msg.First), Op: wire.OpAfterMessage,
-			Value: Codec{}.Continuation(&hidden.Iteration{Parts: hiddenParts(it)})}}, true
+			Value: Codec{}.Continuation(&intercept.Iteration{Parts: interceptedParts(it)})}}, true
 	}
 	for _, raw := range open {
 		edits = append(edits, wire.Edit{Block: anchor, Op: wire.OpAfter, Value: raw})
@@ -145,9 +145,9 @@ func amongCalls(v *wire.View, msg *wire.Message, it *hidden.Iteration) ([]wire.E
 	return append(edits, wire.Edit{Block: anchor, Op: wire.OpAfterMessage, Value: toolResults(it)}), true
 }
 
-func hiddenParts(it *hidden.Iteration) []hidden.Part {
-	calls := it.Hidden()
-	out := make([]hidden.Part, 0, len(calls))
+func interceptedParts(it *intercept.Iteration) []intercept.Part {
+	calls := it.Intercepted()
+	out := make([]intercept.Part, 0, len(calls))
 	for _, p := range calls {
 		out = append(out, *p)
 	}

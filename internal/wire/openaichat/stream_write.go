@@ -92,7 +92,7 @@ func (w *streamWriter) Delta(b *translate.Block, text string) {
 	default:
 		w.Raw(`"reasoning_content":`)
 		w.Inside(text)
-		if !w.flow.Own() {
+		if !w.flow.SameFormat() {
 			b.Content = append(b.Content, text...)
 		}
 	}

@@ -53,13 +53,13 @@ func (w writer) results(parts []translate.Part) (rest []translate.Part, err erro
 	}
 	// Reminders go into the last result. A user message between results makes chat templates drop
 	// the thinking.
-	var notes []translate.Part
+	var reminders []translate.Part
 	for _, p := range parts {
 		switch {
 		case p.Kind == translate.ResultPart:
 		case translate.IsReminder(p) && !w.Options.Official &&
 			(p.Cache == nil || !w.Options.CacheControl && !w.Options.Breakpoints):
-			notes = append(notes, p)
+			reminders = append(reminders, p)
 		default:
 			rest = append(rest, p)
 		}
@@ -73,7 +73,7 @@ func (w writer) results(parts []translate.Part) (rest []translate.Part, err erro
 		w.Open('{')
 		w.Str("role", "tool")
 		w.Str("tool_call_id", w.CallID(p.ID))
-		content, before := make([]translate.Part, 0, len(p.Content)+len(notes)), len(media)
+		content, before := make([]translate.Part, 0, len(p.Content)+len(reminders)), len(media)
 		for _, c := range p.Content {
 			if c, _ = translate.Textual(c); c.Kind == translate.MediaPart {
 				media = append(media, c)
@@ -85,7 +85,7 @@ func (w writer) results(parts []translate.Part) (rest []translate.Part, err erro
 			content = append(content, translate.Part{Text: rawjson.Text("The content of this result follows.")})
 		}
 		if i == last {
-			content = append(content, notes...)
+			content = append(content, reminders...)
 		}
 		if p.Cache != nil && len(content) > 0 && content[len(content)-1].Cache == nil {
 			content[len(content)-1].Cache = p.Cache
@@ -237,7 +237,7 @@ func (w writer) details(parts []translate.Part) {
 	for _, p := range parts {
 		s := p.Proof()
 		signed := w.Options.CacheControl && s.Format == wire.Anthropic && !s.Redacted && s.Data != ""
-		if p.Kind != translate.ThinkingPart || !signed && (w.Options.Official || !w.Own(p)) {
+		if p.Kind != translate.ThinkingPart || !signed && (w.Options.Official || !w.Native(p)) {
 			continue
 		}
 		if !begun {

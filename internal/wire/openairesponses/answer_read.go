@@ -155,16 +155,16 @@ func (r *answerReader) open(item gjson.Result, at int64) int {
 		r.Tell(wire.Event{Kind: wire.EventThinking})
 	}
 	// Calls of tools that the API defines have a call_id only if the client runs the tool.
-	own := kind != "function_call" && kind != "custom_tool_call"
-	if own && (id == "" || !strings.HasSuffix(kind, "_call")) {
+	apiDefined := kind != "function_call" && kind != "custom_tool_call"
+	if apiDefined && (id == "" || !strings.HasSuffix(kind, "_call")) {
 		return -1
 	}
 	r.said = true
 	name := item.Get("name").Str
-	if own {
+	if apiDefined {
 		name = cmp.Or(name, strings.TrimSuffix(kind, "_call"))
 	}
-	return r.Call(at, wire.Event{ID: id, Name: name, Own: own, Free: kind == "custom_tool_call"})
+	return r.Call(at, wire.Event{ID: id, Name: name, APIDefined: apiDefined, Free: kind == "custom_tool_call"})
 }
 
 // item reads a complete item, without the content that was read from deltas.

@@ -11,7 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/intercept"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/openai"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
@@ -94,16 +94,16 @@ func (Codec) Reader(to wire.Sink) wire.AnswerReader {
 // Silent implements [wire.Codec].
 func (Codec) Silent([]byte) bool { return false }
 
-// Hides implements [hidden.Codec].
-func (Codec) Hides(v *wire.View) bool {
+// Intercepts implements [intercept.Codec].
+func (Codec) Intercepts(v *wire.View) bool {
 	return !v.Conversation.Partial && !v.Conversation.Background && len(v.Messages) > 0 &&
 		v.Raw[v.Messages[0].Span.Start] == '{'
 }
 
-// Intercept implements [hidden.Codec].
-func (Codec) Intercept(r *hidden.Message) hidden.Interception {
+// Intercept implements [intercept.Codec].
+func (Codec) Intercept(r *intercept.Message) intercept.Interception {
 	i := &interception{}
-	i.Numbered = hidden.Numbered{Message: r, Type: "type", Index: "output_index", End: i.end}
+	i.Numbered = intercept.Numbered{Message: r, Type: "type", Index: "output_index", End: i.end}
 	r.Repeats = func() { i.sequence++ }
 	return i
 }

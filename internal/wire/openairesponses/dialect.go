@@ -19,7 +19,7 @@ func (Codec) Rules() translate.Rules {
 		},
 		Reasoning: "reasoning.effort", Output: "text.format", Parallel: "parallel_tool_calls", Choice: "tool_choice",
 		Strict: "tools[].strict", Thinking: "input[].encrypted_content", Marker: "input[].content[].prompt_cache_breakpoint",
-		NameLimit: 64, IDLimit: 64, LongestID: 256, IDPrefix: "resp", NarrowsOfficial: true, LongestUser: 64, LeastTokens: 16,
+		NameLimit: 64, IDLimit: 64, MaxClientID: 256, IDPrefix: "resp", NarrowsOfficial: true, MaxUser: 64, MinTokens: 16,
 		EndsThinking: true,
 		Headers:      openai.Headers, Provider: "openai", Faults: openai.Faults,
 	}
@@ -45,9 +45,9 @@ func (Codec) AppendAnswer(dst []byte, c *translate.Collected) []byte {
 	return appendAnswer(dst, c, "")
 }
 
-// Holder implements [translate.Dialect].
-func (c Codec) Holder(bool) translate.Holder {
-	return translate.NewNumberedHolder(c, translate.NumberedHolder{Index: "output_index", Arguments: "delta",
+// CallBuffer implements [translate.Dialect].
+func (c Codec) CallBuffer(bool) translate.CallBuffer {
+	return translate.NewNumberedBuffer(c, translate.NumberedBuffer{Index: "output_index", Arguments: "delta",
 		Sequence: "sequence_number"})
 }
 

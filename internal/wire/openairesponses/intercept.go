@@ -12,14 +12,14 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/flat"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/framing"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/intercept"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
 // interception intercepts calls in answers of the Responses API. Answers and requests are lists of
 // items, so intercepted calls and their results go between the client's items.
 type interception struct {
-	hidden.Numbered
+	intercept.Numbered
 	head head
 	// The number of the client's next event. It is set if numbered is.
 	sequence int64
@@ -29,7 +29,7 @@ type interception struct {
 // head holds the raw values of the answer's members in the first event of a stream.
 type head struct{ id, created, model string }
 
-// DeclareTool implements [hidden.Codec].
+// DeclareTool implements [intercept.Codec].
 func (Codec) DeclareTool(name, description, schema string) []byte {
 	return rawjson.Object("type", "function", "name", name, "description", description, "parameters", []byte(schema),
 		"strict", false)
@@ -53,8 +53,8 @@ func (r *interception) Failure(kind, message string) []byte {
 	return framing.SSE{}.Append(nil, "response.failed", event)
 }
 
-// Tell implements [hidden.Interception]. It numbers the client's events from the first number on.
-func (r *interception) Tell(f hidden.Event, e *hidden.Entry) {
+// Tell implements [intercept.Interception]. It numbers the client's events from the first number on.
+func (r *interception) Tell(f intercept.Event, e *intercept.Entry) {
 	if response := f.Root.Get("response"); r.head.id == "" && response.Exists() {
 		r.head = head{
 			strings.Clone(response.Get("id").Raw), strings.Clone(response.Get("created_at").Raw),
@@ -75,9 +75,9 @@ func (r *interception) Tell(f hidden.Event, e *hidden.Entry) {
 }
 
 // end returns the last event with all items that the client has, nil if nothing changes.
-func (r *interception) end(last hidden.Event) []byte {
+func (r *interception) end(last intercept.Event) []byte {
 	r.Now.Stateless = last.Root.Get("response.store").Type == gjson.False
-	if r.Full || len(r.Past) == 0 && len(r.Now.Hidden()) == 0 {
+	if r.Full || len(r.Past) == 0 && len(r.Now.Intercepted()) == 0 {
 		return nil
 	}
 	return r.complete(last.Root)
@@ -97,17 +97,17 @@ func (r *interception) Flush() string {
 	return r.Now.StopReason
 }
 
-// Part implements [hidden.Interception]. It takes an item from the event at its end.
-func (r *interception) Part(e *hidden.Entry) hidden.Part {
+// Part implements [intercept.Interception]. It takes an item from the event at its end.
+func (r *interception) Part(e *intercept.Entry) intercept.Part {
 	if e.Whole == "" {
-		return hidden.Part{}
+		return intercept.Part{}
 	}
 	return partOf(gjson.Parse(e.Whole))
 }
 
 // partOf returns an item of an answer in its form in a request.
-func partOf(item gjson.Result) hidden.Part {
-	p := hidden.Part{Kind: wire.KindOther, Raw: []byte(item.Raw), ID: strings.Clone(item.Get("call_id").Str),
+func partOf(item gjson.Result) intercept.Part {
+	p := intercept.Part{Kind: wire.KindOther, Raw: []byte(item.Raw), ID: strings.Clone(item.Get("call_id").Str),
 		Name: strings.Clone(item.Get("name").Str)}
 	switch kind := item.Get("type").Str; {
 	case kind == "message":
@@ -142,8 +142,8 @@ func (r *interception) Join(last []byte) []byte {
 	return r.response(gjson.ParseBytes(last))
 }
 
-// Continuation implements [hidden.Codec]. It repeats the items of an answer.
-func (Codec) Continuation(it *hidden.Iteration) []byte {
+// Continuation implements [intercept.Codec]. It repeats the items of an answer.
+func (Codec) Continuation(it *intercept.Iteration) []byte {
 	// The upstream cannot use reasoning that it neither stored nor encrypted. Ids of items from the
 	// same answer would make it demand this reasoning, so they go too.
 	bare := false
@@ -165,7 +165,7 @@ func (Codec) Continuation(it *hidden.Iteration) []byte {
 	return rawjson.AppendElement(out, toolResults(it))
 }
 
-func bareReasoning(p *hidden.Part) bool {
+func bareReasoning(p *intercept.Part) bool {
 	if p.Kind != wire.KindReasoning {
 		return false
 	}
@@ -174,9 +174,9 @@ func bareReasoning(p *hidden.Part) bool {
 }
 
 // toolResults returns the outputs of the intercepted calls.
-func toolResults(it *hidden.Iteration) []byte {
+func toolResults(it *intercept.Iteration) []byte {
 	var out []byte
-	for _, p := range it.Hidden() {
+	for _, p := range it.Intercepted() {
 		kind := gjson.GetBytes(p.Raw, "type").Str
 		members := []any{"type", kind + "_output", "call_id", p.ID}
 		switch kind { // outputs of the provider's own tools have forms of their own
@@ -202,7 +202,7 @@ var items = flat.Format{
 	Results: toolResults,
 }
 
-// Reinsert implements [hidden.Codec].
-func (Codec) Reinsert(v *wire.View, message int, its []hidden.Iteration) ([]wire.Edit, bool) {
+// Reinsert implements [intercept.Codec].
+func (Codec) Reinsert(v *wire.View, message int, its []intercept.Iteration) ([]wire.Edit, bool) {
 	return flat.Reinsert(v, message, its, items)
 }

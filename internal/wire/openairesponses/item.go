@@ -230,7 +230,7 @@ func (p parser) addPhase(b *wire.Block, f *itemMembers) {
 }
 
 // parts describes the parts of a message's content.
-var parts = wire.PartMembers{Marker: "prompt_cache_breakpoint", Notes: []string{"annotations", "logprobs"}}
+var parts = wire.PartMembers{Marker: "prompt_cache_breakpoint", Annotations: []string{"annotations", "logprobs"}}
 
 // Part reads one part of the content of a message.
 func (p parser) Part(at int, role wire.Role, index int32) int {

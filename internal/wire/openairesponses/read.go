@@ -231,15 +231,15 @@ func (r reader) item(kind string, item rawjson.Value, results bool) error {
 	case "compaction", "compaction_summary", "compaction_trigger", "context_compaction":
 		return r.Refuse("type", translate.ForeignCompaction)
 	case "local_shell_call", "shell_call", "apply_patch_call", "computer_call":
-		r.Join(translate.Assistant, r.ownCall(kind, item))
+		r.Join(translate.Assistant, r.apiCall(kind, item))
 	case "local_shell_call_output", "shell_call_output", "apply_patch_call_output", "computer_call_output":
-		p := translate.Part{Kind: translate.ResultPart, ID: ownID(item)}
+		p := translate.Part{Kind: translate.ResultPart, ID: apiCallID(item)}
 		output := r.Member(item, "output")
 		if output.IsObject() { // a screenshot
 			output = append(append(rawjson.Value("["), output...), ']')
 		}
 		var err error
-		if p.Content, err = r.Content("output", output, r.ownOutput); err != nil {
+		if p.Content, err = r.Content("output", output, r.apiOutput); err != nil {
 			return err
 		}
 		if results {
@@ -253,10 +253,10 @@ func (r reader) item(kind string, item rawjson.Value, results bool) error {
 	return nil
 }
 
-// ownCall reads a past call of a tool that the API defines and the client ran. It becomes a call of a
+// apiCall reads a past call of a tool that the API defines and the client ran. It becomes a call of a
 // tool with the same name.
-func (r reader) ownCall(kind string, item rawjson.Value) translate.Part {
-	p := translate.Part{Kind: translate.CallPart, ID: ownID(item),
+func (r reader) apiCall(kind string, item rawjson.Value) translate.Part {
+	p := translate.Part{Kind: translate.CallPart, ID: apiCallID(item),
 		Tool: translate.ToolName{Name: strings.TrimSuffix(kind, "_call")}, Input: rawjson.Value("{}")}
 	for _, name := range [...]string{"action", "operation"} {
 		if input := r.Member(item, name); input.IsObject() {
@@ -266,13 +266,13 @@ func (r reader) ownCall(kind string, item rawjson.Value) translate.Part {
 	return p
 }
 
-// ownID returns the id that links a call of such a tool and its result.
-func ownID(item rawjson.Value) string {
+// apiCallID returns the id that links a call of such a tool and its result.
+func apiCallID(item rawjson.Value) string {
 	return cmp.Or(item.Member("call_id").Str(), item.Member("id").Str())
 }
 
-// ownOutput reads a part of the output of such a tool: a screenshot, or JSON.
-func (r reader) ownOutput(v rawjson.Value) error {
+// apiOutput reads a part of the output of such a tool: a screenshot, or JSON.
+func (r reader) apiOutput(v rawjson.Value) error {
 	p := translate.Part{Text: rawjson.Escaped(string(v))}
 	if url := v.Member("image_url"); url.IsString() {
 		p.Media = new(translate.Media)

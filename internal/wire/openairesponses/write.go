@@ -179,7 +179,7 @@ func (w writer) message(m translate.Message) error {
 		return nil
 	}
 	// Reminders go into the last result at upstreams other than OpenAI.
-	var rest, notes []translate.Part
+	var rest, reminders []translate.Part
 	last := -1
 	for i, p := range m.Parts {
 		if p.Kind == translate.ResultPart {
@@ -190,7 +190,7 @@ func (w writer) message(m translate.Message) error {
 		switch {
 		case p.Kind == translate.ResultPart:
 		case last >= 0 && translate.IsReminder(p) && !w.Options.Official:
-			notes = append(notes, p)
+			reminders = append(reminders, p)
 		default:
 			rest = append(rest, p)
 		}
@@ -201,7 +201,7 @@ func (w writer) message(m translate.Message) error {
 		}
 		content := p.Content
 		if i == last {
-			content = append(content[:len(content):len(content)], notes...)
+			content = append(content[:len(content):len(content)], reminders...)
 		}
 		if err := w.result(p, content); err != nil {
 			return err
@@ -346,15 +346,15 @@ func (w writer) reasoning(p translate.Part) {
 	w.Str("type", "reasoning")
 	w.Key("summary")
 	w.Open('[')
-	own := w.Own(p)
-	if own && !p.Text.Empty() {
+	native := w.Native(p)
+	if native && !p.Text.Empty() {
 		w.Open('{')
 		w.Str("type", "summary_text")
 		w.Text("text", p.Text)
 		w.Close('}')
 	}
 	w.Close(']')
-	if own {
+	if native {
 		w.Str("encrypted_content", p.Sealed.Data)
 	} else {
 		w.Key("content")

@@ -387,7 +387,7 @@ type Elements struct {
 	open bool
 	Bad  bool
 	End  int
-	Most *int // number of further elements allowed, nil for no limit
+	Max  *int // number of further elements allowed, nil for no limit
 }
 
 // List starts at the bracket of an array, after optional white space.
@@ -420,8 +420,8 @@ func (e *Elements) Next() bool {
 		e.Bad = true
 		return false
 	}
-	if e.Most != nil {
-		if *e.Most--; *e.Most < 0 {
+	if e.Max != nil {
+		if *e.Max--; *e.Max < 0 {
 			e.Bad = true
 			return false
 		}
@@ -507,13 +507,13 @@ func Values(part []byte) (n int) {
 
 // Exceeds reports whether a part of a body has more than most [Values]. It stops counting at the
 // limit.
-func Exceeds(part []byte, most int) bool {
-	for most >= 0 && len(part) > most {
+func Exceeds(part []byte, limit int) bool {
+	for limit >= 0 && len(part) > limit {
 		step := part[:min(countStep, len(part))]
-		most -= Values(step)
+		limit -= Values(step)
 		part = part[len(step):]
 	}
-	return most < 0
+	return limit < 0
 }
 
 // countStep fits in the L1 cache.

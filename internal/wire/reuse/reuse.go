@@ -16,12 +16,12 @@ import (
 // Bodies are large and short-lived. Without reuse they would cause most of the garbage collector's
 // work. There is one pool for each power of two, and a shelf for larger buffers.
 const (
-	smallestBuffer = 12 // 4 KiB
-	largestBuffer  = 23 // 8 MiB
+	minBuffer = 12 // 4 KiB
+	maxBuffer = 23 // 8 MiB
 )
 
 var (
-	buffers [largestBuffer + 1]sync.Pool
+	buffers [maxBuffer + 1]sync.Pool
 	large   shelf
 )
 
@@ -30,8 +30,8 @@ var headers sync.Pool
 
 // Buffer returns an empty slice with a capacity of at least n bytes.
 func Buffer(n int) []byte {
-	class := max(bits.Len(uint(max(n, 1)-1)), smallestBuffer)
-	if class > largestBuffer {
+	class := max(bits.Len(uint(max(n, 1)-1)), minBuffer)
+	if class > maxBuffer {
 		return large.take(n)
 	}
 	if h, ok := buffers[class].Get().(*[]byte); ok {
@@ -47,12 +47,12 @@ func Buffer(n int) []byte {
 // be used.
 func Recycle(b []byte) {
 	class := bits.Len(uint(cap(b))) - 1
-	if class >= largestBuffer && cap(b) > 1<<largestBuffer {
+	if class >= maxBuffer && cap(b) > 1<<maxBuffer {
 		large.put(b)
 		return
 	}
 	// The slice is not from Buffer.
-	if class < smallestBuffer || cap(b) != 1<<class {
+	if class < minBuffer || cap(b) != 1<<class {
 		return
 	}
 	h, ok := headers.Get().(*[]byte)
@@ -113,14 +113,14 @@ func (s *shelf) put(b []byte) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	least := &s.kept[0]
+	smallest := &s.kept[0]
 	for i := range s.kept {
-		if cap(s.kept[i]) < cap(*least) {
-			least = &s.kept[i]
+		if cap(s.kept[i]) < cap(*smallest) {
+			smallest = &s.kept[i]
 		}
 	}
-	if cap(*least) < cap(b) {
-		*least = b[:0]
+	if cap(*smallest) < cap(b) {
+		*smallest = b[:0]
 	}
 	if s.clear == nil {
 		s.clear = time.AfterFunc(shelfLife, s.empty)
@@ -213,13 +213,13 @@ var names [1024]atomic.Pointer[string]
 
 var seed = maphash.MakeSeed()
 
-// longestName is the maximum length of a cached string, in bytes.
-const longestName = 256
+// maxName is the maximum length of a cached string, in bytes.
+const maxName = 256
 
 // Intern returns string(b) from a cache of strings with few distinct values. b must not be secret,
 // because the cache has no expiry.
 func Intern(b []byte) string {
-	if len(b) > longestName {
+	if len(b) > maxName {
 		return string(b)
 	}
 	at := &names[maphash.Bytes(seed, b)%uint64(len(names))]

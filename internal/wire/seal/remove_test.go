@@ -18,7 +18,7 @@ func TestRemove(t *testing.T) {
 	const user, result = `{"role":"user","content":"hi"}`,
 		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"r"}]}`
 	const call = `{"type":"tool_use","id":"t1","name":"Read","input":{}}`
-	const person, answer = `{"role":"user","parts":[{"text":"hi"}]}`,
+	const prompt, answer = `{"role":"user","parts":[{"text":"hi"}]}`,
 		`{"role":"user","parts":[{"functionResponse":{"name":"Read","response":{}}}]}`
 	for _, c := range []struct{ name, body, want string }{
 		{
@@ -67,23 +67,23 @@ func TestRemove(t *testing.T) {
 				`{"type":"function_call_output","call_id":"c","output":"r"},{"type":"item_reference","id":"rs_2"}]}`,
 		},
 		{
-			"the signature of a call of Gemini's", `{"contents":[` + person +
+			"the signature of a call of Gemini's", `{"contents":[` + prompt +
 				`,{"role":"model","parts":[{"text":"t","thought":true,"thoughtSignature":"SEAL"},{"functionCall":{"name":"Read",` +
 				`"args":{}},"thoughtSignature":"SEAL"}]},` + answer + `]}`,
-			`{"contents":[` + person +
+			`{"contents":[` + prompt +
 				`,{"role":"model","parts":[{"functionCall":{"name":"Read","args":{}},` +
 				`"thoughtSignature":"skip_thought_signature_validator"}]},` + answer + `]}`,
 		},
 		{
-			"the signature of a text of Gemini's, in the other spelling", `{"contents":[` + person +
+			"the signature of a text of Gemini's, in the other spelling", `{"contents":[` + prompt +
 				`,{"role":"model","parts":[{"thought_signature":"SEAL","text":"a"},{"text":"","thoughtSignature":"SEAL"}]},` +
-				person + `]}`,
-			`{"contents":[` + person + `,{"role":"model","parts":[{"text":"a"}]},` + person + `]}`,
+				prompt + `]}`,
+			`{"contents":[` + prompt + `,{"role":"model","parts":[{"text":"a"}]},` + prompt + `]}`,
 		},
 		{
-			"a count of Gemini's", `{"generateContentRequest":{"model":"m","contents":[` + person +
-				`,{"role":"model","parts":[{"text":"t","thought":true,"thoughtSignature":"SEAL"}]},` + person + `]}}`,
-			`{"generateContentRequest":{"model":"m","contents":[` + person + `,` + person + `]}}`,
+			"a count of Gemini's", `{"generateContentRequest":{"model":"m","contents":[` + prompt +
+				`,{"role":"model","parts":[{"text":"t","thought":true,"thoughtSignature":"SEAL"}]},` + prompt + `]}}`,
+			`{"generateContentRequest":{"model":"m","contents":[` + prompt + `,` + prompt + `]}}`,
 		},
 		{
 			"a thought of the Interactions API",

@@ -44,7 +44,7 @@ var long = map[wire.Format][2]string{
 // format is forwarded, and a translation ends with an error.
 func TestBounds(t *testing.T) {
 	text := strings.Repeat("x", 1<<19)
-	const pieces = translate.MaxHeld>>19 + 8
+	const pieces = translate.MaxBuffered>>19 + 8
 	drive := func(t *testing.T, from wire.Format, limit int64, feed func([]byte) []byte) (sent int) {
 		t.Helper()
 		before := heap()
@@ -64,7 +64,7 @@ func TestBounds(t *testing.T) {
 	}
 	for from := range long {
 		t.Run(string(from), func(t *testing.T) {
-			h := translate.NewHold(from, false)
+			h := translate.NewBufferer(from, false)
 			sent := drive(t, from, 24<<20, h.Feed)
 			sent += len(h.Close(false))
 			if sent < pieces*len(text) {
@@ -78,7 +78,7 @@ func TestBounds(t *testing.T) {
 			}
 			t.Run(string(from)+" to "+string(to), func(t *testing.T) {
 				s := translate.NewStream(from, to, &translate.Answering{Stream: true, Seed: "s", BufferCalls: true})
-				drive(t, from, 3*translate.MaxHeld, s.Feed)
+				drive(t, from, 3*translate.MaxBuffered, s.Feed)
 				if !s.Ended() {
 					t.Error("an answer without an end is kept")
 				}

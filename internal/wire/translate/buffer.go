@@ -15,18 +15,18 @@ import (
 type Buffer struct {
 	// Buf is the output so far.
 	Buf []byte
-	// The event last read by a [Hold], its data, and whether it was forwarded unmodified.
+	// The event last read by a [Bufferer], its data, and whether it was forwarded unmodified.
 	came   framing.Event
 	read   []byte
 	passed bool
 }
 
-// largestKept is the largest buffer kept for reuse after a long event.
-const largestKept = 1 << 20
+// maxKept is the largest buffer kept for reuse after a long event.
+const maxKept = 1 << 20
 
 // reset clears the output.
 func (o *Buffer) reset() {
-	if cap(o.Buf) > largestKept {
+	if cap(o.Buf) > maxKept {
 		o.Buf = nil
 	}
 	o.Buf = o.Buf[:0]

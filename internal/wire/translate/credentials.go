@@ -51,8 +51,8 @@ func Headers(from, to wire.Format, h map[string][]string, query string) (dropped
 // credential returns the client's key. The key in the header of the client's own format takes
 // precedence over others.
 func credential(from wire.Format, h map[string][]string, query string) (token string, oauth bool) {
-	own := from.Traits().KeyHeader
-	for _, name := range []string{own, "Authorization", "X-Api-Key", "X-Goog-Api-Key"} {
+	native := from.Traits().KeyHeader
+	for _, name := range []string{native, "Authorization", "X-Api-Key", "X-Goog-Api-Key"} {
 		v := h[name]
 		switch {
 		case len(v) == 0:
@@ -68,7 +68,7 @@ func credential(from wire.Format, h map[string][]string, query string) (token st
 		if token != "" {
 			return token, oauth
 		}
-		if name == own && own == wire.Gemini.Traits().KeyHeader { // the Gemini API also accepts the key in the query
+		if name == native && native == wire.Gemini.Traits().KeyHeader { // the Gemini API also accepts the key in the query
 			if values, _ := url.ParseQuery(query); values.Get("key") != "" {
 				return values.Get("key"), false
 			}

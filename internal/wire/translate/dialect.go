@@ -36,8 +36,8 @@ type Dialect interface {
 	AnswerWriter(f *Flow, out *Buffer) AnswerWriter
 	// AppendAnswer appends a complete answer as one JSON value.
 	AppendAnswer(dst []byte, c *Collected) []byte
-	// Holder returns a buffer for incomplete calls, nil if the format always sends calls complete.
-	Holder(joined bool) Holder
+	// CallBuffer returns a buffer for incomplete calls, nil if the format always sends calls complete.
+	CallBuffer(joined bool) CallBuffer
 	// AppendFailure writes the body of an error on one line. The text is the failure's message in
 	// the API's wording.
 	AppendFailure(dst []byte, f *Failure, w Words, text string) []byte
@@ -65,8 +65,8 @@ type Rules struct {
 	Dots      bool // see NameLimit
 	// IDLimit is the maximum length of a call id at the API, 0 for ids of any form.
 	IDLimit int
-	// LongestID is the maximum length of a call id at the format's clients, 0 for no limit.
-	LongestID int
+	// MaxClientID is the maximum length of a call id at the format's clients, 0 for no limit.
+	MaxClientID int
 	// IDPrefix is the prefix of answer ids, empty for none.
 	IDPrefix string
 	// SignedCalls: a call has a member for its signature.
@@ -76,12 +76,12 @@ type Rules struct {
 	// Narrows: a request can restrict the callable tools. NarrowsOfficial: it can at the provider's
 	// own API.
 	Narrows, NarrowsOfficial bool
-	// Warmest is the maximum temperature, 0 for no limit.
-	Warmest int
-	// LongestUser is the maximum length of a user id, 0 for no limit.
-	LongestUser int
-	// LeastTokens is the minimum of max_tokens at the provider's own API.
-	LeastTokens int
+	// MaxTemperature is the maximum temperature, 0 for no limit.
+	MaxTemperature int
+	// MaxUser is the maximum length of a user id, 0 for no limit.
+	MaxUser int
+	// MinTokens is the minimum of max_tokens at the provider's own API.
+	MinTokens int
 	// RefusesBlank: the API rejects texts of only white space.
 	RefusesBlank bool
 	// Proves is a substring of model names. Every host of these models verifies reasoning

@@ -27,7 +27,7 @@
 //     ([Writer.Messages]). It writes the members in order, the messages last.
 //   - stream_write.go: an [AnswerWriter] around a [*Buffer], which receives one block after the
 //     other, and answer_write.go, which writes a [*Collected] answer.
-//   - hold.go: a [Holder], if calls are sent in pieces.
+//   - call_buffer.go: a [CallBuffer], if calls are sent in pieces.
 //
 // Code shared by two formats is in a folder of its own (wire/openai), or in one of the two.
 //

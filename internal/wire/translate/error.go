@@ -36,8 +36,8 @@ type Failure struct {
 	// Sizes for a prompt that is too long, 0 if unknown: the prompt, the requested answer and the
 	// context window, in tokens.
 	tokens, answer, limit int64
-	// least: tokens is a lower bound of the prompt's length.
-	least bool
+	// lowerBound: tokens is a lower bound of the prompt's length.
+	lowerBound bool
 }
 
 // Fault is the category of an error, common to all APIs.
@@ -218,7 +218,7 @@ func (f *Failure) tooLong() bool {
 		}
 		found = true
 		for i, name := range re.SubexpNames() {
-			f.least = f.least || name == "least" && m[i] != ""
+			f.lowerBound = f.lowerBound || name == "least" && m[i] != ""
 			n, err := strconv.ParseInt(m[i], 10, 64)
 			if err != nil {
 				continue
@@ -252,7 +252,7 @@ func (f *Failure) Room() (tokens int64, exceeded bool) {
 		return 0, false
 	}
 	// vLLM stops counting a prompt at the first token beyond the window.
-	if f.least {
+	if f.lowerBound {
 		return 0, true
 	}
 	return f.limit - f.tokens, true

@@ -15,9 +15,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// longestMessage is the maximum length of a message copied from a non-JSON error, such as a proxy's
+// maxMessage is the maximum length of a message copied from a non-JSON error, such as a proxy's
 // page.
-const longestMessage = 1 << 10
+const maxMessage = 1 << 10
 
 // ReadFailure reads the body of an upstream's error in any form: the format's own, a bare string,
 // {"detail": …} or text.
@@ -36,8 +36,8 @@ func ReadFailure(from wire.Format, status int, body []byte) *Failure {
 	if strings.HasPrefix(text, "<") {
 		text = "" // an HTML page
 	}
-	if len(text) > longestMessage {
-		text = strings.ToValidUTF8(text[:longestMessage], "")
+	if len(text) > maxMessage {
+		text = strings.ToValidUTF8(text[:maxMessage], "")
 	}
 	f := &Failure{Status: status, Message: text}
 	f.complete()

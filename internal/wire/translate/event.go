@@ -93,14 +93,14 @@ type Block struct {
 	Signature string
 	Signs     wire.Signs
 
-	Call    Call   // the state of a call
-	Item    string // the item's id (openai_responses)
-	Content []byte // the content so far, for writers that need it again
-	held    []byte // content received before the block's turn
-	Filled  bool   // content was received
-	Late    bool   // a text precedes it
-	opened  bool
-	Done    bool // complete
+	Call     Call   // the state of a call
+	Item     string // the item's id (openai_responses)
+	Content  []byte // the content so far, for writers that need it again
+	buffered []byte // content received before the block's turn
+	Filled   bool   // content was received
+	Late     bool   // a text precedes it
+	opened   bool
+	Done     bool // complete
 }
 
 // Call is the state of a block that is a call.
@@ -129,9 +129,9 @@ type Answering struct {
 	// JoinCalls sends the calls of BufferCalls together, in the chunk with the finish_reason. Only
 	// toward openai_chat.
 	JoinCalls bool
-	// OwnID is a unique part for the answer's id, "" to use the upstream's id. Some servers reuse
+	// UniqueID is a unique part for the answer's id, "" to use the upstream's id. Some servers reuse
 	// ids, and clients merge answers with equal ids.
-	OwnID string
+	UniqueID string
 	// InlineThinking turns <think>…</think> at the start of a text into thinking.
 	InlineThinking bool
 	// Empty drops the whole content: the client asked for none, and the upstream only supports a

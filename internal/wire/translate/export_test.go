@@ -7,8 +7,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// MaxHeld is maxHeld for tests.
-const MaxHeld = maxHeld
+// MaxBuffered is maxBuffered for tests.
+const MaxBuffered = maxBuffered
 
 // RulesOf returns the rules of a format.
 func RulesOf(f wire.Format) *Rules { return &dialectOf(f).rules }

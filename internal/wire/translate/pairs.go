@@ -10,16 +10,16 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 )
 
-// turn is an outgoing message and the results of its calls. The results directly follow the
+// answeredMessage is an outgoing message and the results of its calls. The results directly follow the
 // message.
-type turn struct {
+type answeredMessage struct {
 	Message
 	results []Part
 	grown   bool // the parts are a copy
 }
 
 // add appends parts to the message.
-func (t *turn) add(parts []Part) {
+func (t *answeredMessage) add(parts []Part) {
 	// The request's slice must not change: the capacity is clipped, so the first append copies it.
 	if !t.grown {
 		t.Parts, t.grown = slices.Clip(t.Parts), true
@@ -50,19 +50,19 @@ type call struct {
 // id.
 func (p *pairs) call(id string, at int) string {
 	was, taken := p.of[id]
-	own := id
+	unique := id
 	// A reused id gets a number. The client may have used that id as well.
 	for taken {
 		was.twins++
-		own = id + "_" + strconv.Itoa(was.twins+1)
-		_, taken = p.of[own]
+		unique = id + "_" + strconv.Itoa(was.twins+1)
+		_, taken = p.of[unique]
 	}
-	if own != id {
-		p.of[own] = pair{} // reserve the id
+	if unique != id {
+		p.of[unique] = pair{} // reserve the id
 	}
-	was.open = append(was.open, call{own, at})
+	was.open = append(was.open, call{unique, at})
 	p.of[id] = was
-	return own
+	return unique
 }
 
 // calls sets the unique ids of the calls among parts. It copies the parts before a change.
@@ -86,7 +86,7 @@ func (p *pairs) calls(parts []Part, at int) []Part {
 
 // results moves the results among parts to their calls and returns the remaining parts. A second
 // result of a call becomes plain content.
-func (p *pairs) results(out []turn, parts []Part) (rest []Part) {
+func (p *pairs) results(out []answeredMessage, parts []Part) (rest []Part) {
 	if !slices.ContainsFunc(parts, isResult) {
 		return parts
 	}
@@ -124,7 +124,7 @@ func (p *pairs) results(out []turn, parts []Part) (rest []Part) {
 
 // over ends a round of results. A call without a result of its own gets the result of the call with
 // the same id.
-func (p *pairs) over(out []turn) {
+func (p *pairs) over(out []answeredMessage) {
 	for _, part := range p.twins {
 		of := p.of[part.ID]
 		id := part.ID
@@ -142,7 +142,7 @@ func (p *pairs) over(out []turn) {
 func isResult(p Part) bool { return p.Kind == ResultPart }
 
 // behind returns the messages, with results after their calls.
-func behind(turns []turn) []Message {
+func behind(turns []answeredMessage) []Message {
 	out := make([]Message, 0, len(turns)+1)
 	var results []Part
 	for i := range turns {

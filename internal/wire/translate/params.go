@@ -75,23 +75,23 @@ func (w *Writer) Value(p Param) rawjson.Value {
 	case MaxTokens:
 		n, number := v.Int()
 		// The API rejects a smaller limit.
-		if least := w.leastTokens(); ok && number && n < least && (n > 0 || w.Request.FillsCache) {
+		if minTokens := w.minTokens(); ok && number && n < minTokens && (n > 0 || w.Request.FillsCache) {
 			w.DropParam(p)
-			return strconv.AppendInt(nil, int64(least), 10)
+			return strconv.AppendInt(nil, int64(minTokens), 10)
 		}
 		ok = ok && number && n > 0
 	case Temperature, TopP, TopK, PresencePenalty, FrequencyPenalty:
 		ok = ok && v.IsNumber() && w.dialect.Samples(w, p)
-		if n, _ := strconv.ParseFloat(string(v), 64); ok && p == Temperature && w.Rules.Warmest > 0 &&
-			n > float64(w.Rules.Warmest) {
+		if n, _ := strconv.ParseFloat(string(v), 64); ok && p == Temperature && w.Rules.MaxTemperature > 0 &&
+			n > float64(w.Rules.MaxTemperature) {
 			w.DropParam(p)
-			return strconv.AppendInt(nil, int64(w.Rules.Warmest), 10)
+			return strconv.AppendInt(nil, int64(w.Rules.MaxTemperature), 10)
 		}
 	case CacheKey:
 		// Some hosts of chat completions reject unknown members.
 		ok = ok && w.takesCacheKey()
 	case UserID:
-		ok = ok && v.IsString() && (w.Rules.LongestUser == 0 || len(v) <= w.Rules.LongestUser+2)
+		ok = ok && v.IsString() && (w.Rules.MaxUser == 0 || len(v) <= w.Rules.MaxUser+2)
 	case ServiceTier:
 		v = w.dialect.Tier(w, v.Str())
 		ok = ok && v != nil
@@ -106,10 +106,10 @@ func (w *Writer) Value(p Param) rawjson.Value {
 // takesCacheKey reports whether the upstream supports prompt_cache_key.
 func (w *Writer) takesCacheKey() bool { return w.Rules.Params[CacheKey] != "" && w.Options.Official }
 
-// leastTokens returns the upstream's minimum for max_tokens.
-func (w *Writer) leastTokens() int {
-	if w.Rules.LeastTokens > 0 && w.Options.Official {
-		return w.Rules.LeastTokens
+// minTokens returns the upstream's minimum for max_tokens.
+func (w *Writer) minTokens() int {
+	if w.Rules.MinTokens > 0 && w.Options.Official {
+		return w.Rules.MinTokens
 	}
 	return 1
 }

@@ -202,8 +202,8 @@ func (r *Reader) Malformed(field string) error {
 
 // Param stores the value of a parameter and reports whether the format has one of this name.
 func (r *Reader) Param(name string, v rawjson.Value) bool {
-	for p, own := range r.from.rules.Params {
-		if own == name {
+	for p, member := range r.from.rules.Params {
+		if member == name {
 			if !v.Absent() || v.IsNumber() {
 				r.Request.Params[p] = v
 			}

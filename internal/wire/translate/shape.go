@@ -20,7 +20,7 @@ import (
 // with the same messages. Empty messages and system messages in place are the exceptions.
 func (w *Writer) shape() []Message {
 	in := w.Request.Messages
-	out := make([]turn, 0, len(in))
+	out := make([]answeredMessage, 0, len(in))
 	pairs := pairs{of: make(map[string]pair)}
 	w.Called = make(map[string]ToolName)
 	for i, m := range in {
@@ -53,7 +53,7 @@ func (w *Writer) shape() []Message {
 		case System:
 			out = w.finished(out)
 			if !empty && w.inPlace(in, i, out) {
-				out = append(out, turn{Message: Message{Role: System, Parts: parts}})
+				out = append(out, answeredMessage{Message: Message{Role: System, Parts: parts}})
 				continue
 			}
 			// The message is folded into a user message.
@@ -71,14 +71,14 @@ func (w *Writer) shape() []Message {
 			out[len(out)-1].add(parts)
 			continue
 		}
-		out = append(out, turn{Message: Message{Role: role, Parts: parts}})
+		out = append(out, answeredMessage{Message: Message{Role: role, Parts: parts}})
 	}
 	pairs.over(out)
 	return w.ended(behind(w.finished(out)))
 }
 
 // joins reports whether the last message has the role and can be extended.
-func joins(out []turn, role Role) bool {
+func joins(out []answeredMessage, role Role) bool {
 	n := len(out)
 	return n > 0 && out[n-1].Role == role && out[n-1].results == nil
 }
@@ -89,12 +89,12 @@ func joins(out []turn, role Role) bool {
 var nudge = Part{Text: rawjson.Text("Go on.")}
 
 // silent reports whether the user message between two answers is empty.
-func (w *Writer) silent(in []Message, i int, out []turn) bool {
+func (w *Writer) silent(in []Message, i int, out []answeredMessage) bool {
 	return (len(out) == 0 || joins(out, Assistant)) && (i+1 == len(in) || in[i+1].Role == Assistant)
 }
 
 // finished removes trailing thinking from a turn of the model.
-func (w *Writer) finished(out []turn) []turn {
+func (w *Writer) finished(out []answeredMessage) []answeredMessage {
 	// The Messages and the Responses API reject a message that ends with thinking.
 	if !w.Rules.EndsThinking || !joins(out, Assistant) {
 		return out
@@ -127,7 +127,7 @@ func (w *Writer) ended(out []Message) []Message {
 func (w *Writer) turns() bool { return w.To.Traits().Alternates }
 
 // inPlace reports whether a system message can keep its position.
-func (w *Writer) inPlace(in []Message, i int, out []turn) bool {
+func (w *Writer) inPlace(in []Message, i int, out []answeredMessage) bool {
 	switch w.Options.SystemMessages {
 	case Folded:
 		return false
@@ -182,7 +182,7 @@ func (w *Writer) carried(m Message) []Part {
 			keep = !p.Text.Empty() || p.Signature != "" && w.To.Traits().SignedParts
 		case ThinkingPart:
 			// Foreign reasoning is only sent as text, and only to upstreams that do not verify it.
-			keep = w.Own(p) || !w.proves() && !p.Text.Empty()
+			keep = w.Native(p) || !w.proves() && !p.Text.Empty()
 			if !keep {
 				w.dropThinking()
 			}

@@ -90,9 +90,9 @@ func TestSeveralThoughts(t *testing.T) {
 		`{"type":"message_stop"}`)
 	whole, _ := run(wire.Anthropic, wire.Gemini, translate.Answering{},
 		[]byte(`{"id":"msg_1","model":"m","content":[`+strings.Join(blocks, ",")+`],"stop_reason":"tool_use"}`))
-	told, _ := run(wire.Anthropic, wire.Gemini, translate.Answering{Stream: true}, []byte(streamed(events...)))
+	sent, _ := run(wire.Anthropic, wire.Gemini, translate.Answering{Stream: true}, []byte(streamed(events...)))
 	var contents []string
-	for line := range strings.SplitSeq(string(told), "\n\n") {
+	for line := range strings.SplitSeq(string(sent), "\n\n") {
 		if content := gjson.Get(strings.TrimPrefix(line, "data: "), "candidates.0.content"); content.Exists() {
 			contents = append(contents, content.Raw)
 		}
@@ -111,7 +111,7 @@ func TestSeveralThoughts(t *testing.T) {
 // TestThoughtsOnce: Google's SDKs keep a content for each chunk of a stream, thoughts included. The
 // sealed text in the following call is a duplicate of them.
 func TestThoughtsOnce(t *testing.T) {
-	told, _ := run(wire.OpenAIChat, wire.Gemini, translate.Answering{Stream: true}, []byte(streamed(
+	sent, _ := run(wire.OpenAIChat, wire.Gemini, translate.Answering{Stream: true}, []byte(streamed(
 		`{"id":"c","choices":[{"index":0,"delta":{"reasoning_content":"Hm "}}]}`,
 		`{"id":"c","choices":[{"index":0,"delta":{"reasoning_content":"so."}}]}`,
 		`{"id":"c","choices":[{"index":0,"delta":{"content":"Look."}}]}`,
@@ -119,7 +119,7 @@ func TestThoughtsOnce(t *testing.T) {
 			`"arguments":"{}"}}]}}]}`,
 		`{"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`, `[DONE]`)))
 	var contents, parts []string
-	for line := range strings.SplitSeq(string(told), "\n\n") {
+	for line := range strings.SplitSeq(string(sent), "\n\n") {
 		if content := gjson.Get(strings.TrimPrefix(line, "data: "), "candidates.0.content"); content.Exists() {
 			contents = append(contents, content.Raw)
 			parts = append(parts, content.Get("parts.0").Raw)

@@ -11,8 +11,8 @@ type Stops struct {
 	// Sequences are the stop sequences.
 	Sequences []string
 	// Hit is the matched sequence, empty before a match.
-	Hit  string
-	held string
+	Hit     string
+	pending string
 }
 
 // Feed takes the next piece and returns the text to forward. A possible beginning of a sequence is
@@ -24,8 +24,8 @@ func (s *Stops) Feed(text string) string {
 	if len(s.Sequences) == 0 {
 		return text
 	}
-	text = s.held + text
-	s.held = ""
+	text = s.pending + text
+	s.pending = ""
 	at := len(text)
 	for _, seq := range s.Sequences {
 		if i := strings.Index(text, seq); seq != "" && i >= 0 && i < at {
@@ -45,13 +45,13 @@ func (s *Stops) Feed(text string) string {
 			}
 		}
 	}
-	s.held = text[len(text)-keep:]
+	s.pending = text[len(text)-keep:]
 	return text[:len(text)-keep]
 }
 
 // Rest returns the buffered text at the end of the text.
 func (s *Stops) Rest() string {
-	rest := s.held
-	s.held = ""
+	rest := s.pending
+	s.pending = ""
 	return rest
 }

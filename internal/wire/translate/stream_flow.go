@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// maxHeld is the limit on buffered content, and on the content that writers keep, in bytes.
-	maxHeld = 32 << 20
+	// maxBuffered is the limit on buffered content, and on the content that writers keep, in bytes.
+	maxBuffered = 32 << 20
 	// blockWeight is the approximate overhead of a block, in bytes.
 	blockWeight = 300
 )
@@ -33,20 +33,20 @@ type Flow struct {
 	// Asked is the client's request.
 	Asked *Answering
 	// Client is the client's format.
-	Client  wire.Format
-	from    wire.Format
-	queue   []*Block // blocks not closed yet, the first one may be open
-	calls   []*Block // by call number, nil for a dropped call
-	count   int      // number of calls
-	named   string   // the answer's id derived from the upstream's
-	ids     map[string]struct{}
-	parked  []*Block // incomplete calls, for BufferCalls
-	said    bool     // the last block is text
-	held    int
-	kept    int // approximate size of the writer's copies, in bytes
-	stops   Stops
-	inline  inlineThinking
-	service wire.Service // reported by the upstream
+	Client   wire.Format
+	from     wire.Format
+	queue    []*Block // blocks not closed yet, the first one may be open
+	calls    []*Block // by call number, nil for a dropped call
+	count    int      // number of calls
+	named    string   // the answer's id derived from the upstream's
+	ids      map[string]struct{}
+	parked   []*Block // incomplete calls, for BufferCalls
+	said     bool     // the last block is text
+	buffered int
+	kept     int // approximate size of the writer's copies, in bytes
+	stops    Stops
+	inline   inlineThinking
+	service  wire.Service // reported by the upstream
 	// Ended: the output is complete.
 	Ended bool
 }
@@ -119,8 +119,8 @@ func (f *Flow) begin(id, model string) {
 	f.named = f.answerID(strings.Clone(id))
 	f.Answer.ID, f.Answer.Model = f.named, strings.Clone(model)
 	// The upstream's id may not be unique.
-	if f.Asked.OwnID != "" {
-		f.Answer.ID = cmp.Or(dialectOf(f.Client).rules.IDPrefix, "msg") + "_" + f.Asked.OwnID
+	if f.Asked.UniqueID != "" {
+		f.Answer.ID = cmp.Or(dialectOf(f.Client).rules.IDPrefix, "msg") + "_" + f.Asked.UniqueID
 	}
 	if f.Asked.Model != "" {
 		f.Answer.Model = f.Asked.Model
@@ -245,7 +245,7 @@ func (f *Flow) endBlock() {
 // call opens a call. Calls of tools defined by the upstream's API are dropped.
 func (f *Flow) call(e *wire.Event) *Block {
 	f.uncut()
-	if f.over() || e.Own {
+	if f.over() || e.APIDefined {
 		return nil
 	}
 	if f.count == wire.MaxCalls {
@@ -264,7 +264,7 @@ func (f *Flow) call(e *wire.Event) *Block {
 	f.count++
 	f.Answer.calls++
 	if f.Asked.BufferCalls {
-		f.settleParked(false)
+		f.queueParked(false)
 		f.parked = append(f.parked, b)
 		return b
 	}
@@ -306,7 +306,7 @@ func (f *Flow) arguments(b *Block, s string) {
 	case s == "" || f.Ended || b.Done:
 	case b.Call.free:
 		// wrap converts the complete text to JSON.
-		f.hold(b, s)
+		f.buffer(b, s)
 	default:
 		b.Call.args.Read(s)
 		f.fill(b, s)
@@ -318,33 +318,33 @@ func (f *Flow) endCall(b *Block, arguments string) {
 	if f.Ended || b.Done {
 		return
 	}
-	if !b.Filled && len(b.held) == 0 {
+	if !b.Filled && len(b.buffered) == 0 {
 		f.arguments(b, cmp.Or(arguments, b.Call.initial))
 	}
 	f.wrap(b)
 	b.Done = true
-	f.settleParked(false)
+	f.queueParked(false)
 	f.advance()
 }
 
 // wrap converts a call's free text to arguments: the member "input" of an object.
 func (f *Flow) wrap(b *Block) {
-	if !b.Call.free || len(b.held) == 0 {
+	if !b.Call.free || len(b.buffered) == 0 {
 		return
 	}
-	text := b.held
-	f.held, b.held, b.Call.free = f.held-len(text), nil, false
+	text := b.buffered
+	f.buffered, b.buffered, b.Call.free = f.buffered-len(text), nil, false
 	f.arguments(b, rawjson.View(rawjson.Escaped(`{"input":"`+rawjson.View(text)+`"}`)))
 }
 
-// Own reports whether the upstream and the client use the same format.
-func (f *Flow) Own() bool { return f.from == f.Client }
+// SameFormat reports whether the upstream and the client use the same format.
+func (f *Flow) SameFormat() bool { return f.from == f.Client }
 
 // Seal returns the string that carries a block's thinking through the client. Within one format it
 // is the signature itself. The text is the part of the thinking that the client would not send
 // back.
 func (f *Flow) Seal(b *Block, text string) string {
-	if f.Own() {
+	if f.SameFormat() {
 		return b.Signature
 	}
 	return seal.Sealed{Format: f.from, ID: b.ID, Text: text, Data: b.Signature, Redacted: b.Signs == wire.SignsRedacted,
@@ -359,14 +359,14 @@ func (f *Flow) CallID(b *Block) string {
 	return seal.ID(b.ID, b.Signature)
 }
 
-// ownID is the maximum length of generated ids.
-const ownID = 40
+// maxGeneratedID is the maximum length of generated ids.
+const maxGeneratedID = 40
 
 // tooLong reports whether a call's id with its signature exceeds the client's limit.
 func (f *Flow) tooLong(id, signature string) bool {
 	rules := dialectOf(f.Client).rules
-	return rules.LongestID > 0 && !rules.SignedCalls && signature != "" && max(len(id), ownID)+
-		len(seal.ID("", signature)) > rules.LongestID
+	return rules.MaxClientID > 0 && !rules.SignedCalls && signature != "" && max(len(id), maxGeneratedID)+
+		len(seal.ID("", signature)) > rules.MaxClientID
 }
 
 // stopped sets the stop reason and completes all blocks.
@@ -405,7 +405,7 @@ func (f *Flow) complete() {
 			f.wrap(b)
 		}
 	}
-	f.settleParked(true)
+	f.queueParked(true)
 	for _, b := range f.queue {
 		b.Done = true
 	}
@@ -474,22 +474,22 @@ func (f *Flow) fill(b *Block, s string) {
 		f.write(b, s)
 		return
 	}
-	f.hold(b, s)
+	f.buffer(b, s)
 	f.advance()
 }
 
-// hold buffers content until the block's turn.
-func (f *Flow) hold(b *Block, s string) {
-	if f.held += len(s); f.held > maxHeld {
+// buffer buffers content until the block's turn.
+func (f *Flow) buffer(b *Block, s string) {
+	if f.buffered += len(s); f.buffered > maxBuffered {
 		f.fail(&Failure{Message: "the upstream's answer is too long to be put in order"})
 		return
 	}
-	b.held = append(b.held, s...)
+	b.buffered = append(b.buffered, s...)
 }
 
-// settleParked moves complete calls from parked to the queue: all at the end of the answer,
+// queueParked moves complete calls from parked to the queue: all at the end of the answer,
 // otherwise those before the first incomplete call.
-func (f *Flow) settleParked(all bool) {
+func (f *Flow) queueParked(all bool) {
 	for len(f.parked) > 0 {
 		b := f.parked[0]
 		if !b.Done && !all && (!b.Call.loose || !b.Call.args.Complete()) {
@@ -512,7 +512,7 @@ func (f *Flow) advance() {
 				return
 			}
 			if b.Kind == CallBlock && b.Name == "" {
-				f.held -= len(b.held)
+				f.buffered -= len(b.buffered)
 				f.Answer.calls--
 				f.queue = f.queue[1:]
 				continue
@@ -549,10 +549,10 @@ func (f *Flow) open(b *Block) {
 		f.identify(b, f.Invent("call", b.Place))
 	}
 	f.to.Open(b)
-	if len(b.held) > 0 && !b.Call.free {
-		f.held -= len(b.held)
-		f.write(b, rawjson.View(b.held))
-		b.held = nil
+	if len(b.buffered) > 0 && !b.Call.free {
+		f.buffered -= len(b.buffered)
+		f.write(b, rawjson.View(b.buffered))
+		b.buffered = nil
 	}
 }
 
@@ -565,7 +565,7 @@ func (f *Flow) write(b *Block, s string) {
 }
 
 func (f *Flow) keep(n int) {
-	if f.kept += n; f.kept > maxHeld {
+	if f.kept += n; f.kept > maxBuffered {
 		f.fail(&Failure{Message: "the upstream's answer is too long to be translated"})
 	}
 }

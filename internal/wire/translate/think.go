@@ -14,8 +14,8 @@ const (
 // inlineThinking separates a leading <think> block from a text that arrives in pieces. Servers
 // without a reasoning parser send reasoning this way. Tags anywhere else stay text.
 type inlineThinking struct {
-	state thinkState
-	held  string // the possible beginning of a tag, with the white space before it
+	state   thinkState
+	pending string // the possible beginning of a tag, with the white space before it
 }
 
 type thinkState uint8
@@ -33,14 +33,14 @@ func (t *inlineThinking) feed(s string) (thinking, text string) {
 	if t.state == thinkOff {
 		return "", s
 	}
-	s = t.held + s
-	t.held = ""
+	s = t.pending + s
+	t.pending = ""
 	if t.state == thinkMaybe {
 		switch trimmed := strings.TrimLeft(s, blanks); {
 		case strings.HasPrefix(trimmed, thinkOpen):
 			t.state, s = thinkOpened, trimmed[len(thinkOpen):]
 		case strings.HasPrefix(thinkOpen, trimmed):
-			t.held = s
+			t.pending = s
 			return "", ""
 		default:
 			t.state = thinkOff
@@ -58,7 +58,7 @@ func (t *inlineThinking) feed(s string) (thinking, text string) {
 		if !closed {
 			// The end may begin a tag. White space before the tag is dropped.
 			keep := len(strings.TrimRight(s[:len(s)-beginning(s, thinkClose)], blanks))
-			t.held = s[keep:]
+			t.pending = s[keep:]
 			return s[:keep], ""
 		}
 		thinking, s, t.state = strings.TrimRight(inside, blanks), rest, thinkBehind
@@ -72,12 +72,12 @@ func (t *inlineThinking) feed(s string) (thinking, text string) {
 
 // rest ends the text and returns the buffered part.
 func (t *inlineThinking) rest() (thinking, text string) {
-	held, inside := t.held, t.state == thinkInside
+	pending, inside := t.pending, t.state == thinkInside
 	*t = inlineThinking{}
 	if inside {
-		return strings.TrimRight(held, blanks), ""
+		return strings.TrimRight(pending, blanks), ""
 	}
-	return "", held
+	return "", pending
 }
 
 // beginning returns the length of the longest suffix of s that is a proper prefix of tag.

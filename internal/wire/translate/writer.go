@@ -196,8 +196,8 @@ func (w *Writer) Arguments(p Part) rawjson.Value {
 	return append(append(rawjson.Value(`{"input":"`), p.Text...), `"}`...)
 }
 
-// Own reports whether reasoning has a signature of the upstream's format.
-func (w *Writer) Own(p Part) bool {
+// Native reports whether reasoning has a signature of the upstream's format.
+func (w *Writer) Native(p Part) bool {
 	return p.Sealed != nil && p.Sealed.Format == w.To && p.Sealed.Data != "" && !p.Sealed.Call
 }
 

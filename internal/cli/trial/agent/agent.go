@@ -66,7 +66,7 @@ var agents = map[wire.Format]struct {
 
 // New returns the agent of the profile's format, at the beginning of one part of a conversation.
 func New(p pricing.Profile, c *recording.Conversation, head *recording.Header, first *recording.Call) Agent {
-	return agents[p.Format].build(p, settle(c, head, first))
+	return agents[p.Format].build(p, newSetting(c, head, first))
 }
 
 // Address returns the path and headers of an agent's requests.

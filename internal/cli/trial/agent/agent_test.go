@@ -40,7 +40,7 @@ func bodies(t *testing.T, path string, agent func(setting) Agent) []string {
 			t.Fatal(err)
 		}
 		if c == nil {
-			c = agent(settle(found[0], &trace.Header, call))
+			c = agent(newSetting(found[0], &trace.Header, call))
 		}
 		Sign(call.Messages)
 		c.Add(call.Messages)

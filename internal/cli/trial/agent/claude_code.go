@@ -18,8 +18,8 @@ import (
 // string.
 type claudeCode struct {
 	head, tail []byte
-	// settled are all messages but the last, each followed by a comma.
-	settled []byte
+	// earlier are all messages but the last, each followed by a comma.
+	earlier []byte
 	// last is the last message as the next request sends it, marked the message as sent now.
 	last, marked []byte
 	marker       string
@@ -97,7 +97,7 @@ func claudeTools(tools []tool) []byte {
 func (c *claudeCode) Add(messages []recording.Message) {
 	for i := range messages {
 		if c.last != nil {
-			c.settled = append(append(c.settled, c.last...), ',')
+			c.earlier = append(append(c.earlier, c.last...), ',')
 		}
 		c.last = c.message(&messages[i], false)
 	}
@@ -125,7 +125,7 @@ func (c *claudeCode) message(m *recording.Message, marked bool) []byte {
 }
 
 func (c *claudeCode) Body() []byte {
-	b := make([]byte, 0, len(c.head)+len(c.settled)+len(c.marked)+len(c.tail))
-	b = append(append(b, c.head...), c.settled...)
+	b := make([]byte, 0, len(c.head)+len(c.earlier)+len(c.marked)+len(c.tail))
+	b = append(append(b, c.head...), c.earlier...)
 	return append(append(b, c.marked...), c.tail...)
 }

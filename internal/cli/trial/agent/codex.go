@@ -194,9 +194,9 @@ func (c *codex) Summary() []byte {
 
 func (c *codex) body(items, tail []byte) []byte {
 	c.sent++
-	notes := []string{`"session_id":` + string(quote(c.session)), `"turn_id":"` + strconv.Itoa(c.sent) + `"`}
+	metadata := []string{`"session_id":` + string(quote(c.session)), `"turn_id":"` + strconv.Itoa(c.sent) + `"`}
 	first, second := c.sent%2, (c.sent+1)%2
 	b := make([]byte, 0, len(c.head)+len(items)+len(tail)+128)
 	b = append(append(append(b, c.head...), items...), tail...)
-	return append(b, `{`+notes[first]+`,`+notes[second]+`}}`...)
+	return append(b, `{`+metadata[first]+`,`+metadata[second]+`}}`...)
 }

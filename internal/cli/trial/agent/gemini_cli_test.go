@@ -95,7 +95,7 @@ func eachBody(t *testing.T, c *recording.Conversation, path string, f func(body 
 			t.Fatal(err)
 		}
 		if agent == nil {
-			agent = newGeminiCLI(settle(c, &trace.Header, call))
+			agent = newGeminiCLI(newSetting(c, &trace.Header, call))
 		}
 		agent.Add(call.Messages)
 		f(agent.Body())

@@ -56,8 +56,8 @@ type setting struct {
 // toolShare is the share of tool definitions in the unrecorded part, about as with Claude Code.
 const toolShare = 0.7
 
-// settle returns the setting of one part of a conversation.
-func settle(c *recording.Conversation, head *recording.Header, first *recording.Call) setting {
+// newSetting returns the setting of one part of a conversation.
+func newSetting(c *recording.Conversation, head *recording.Header, first *recording.Call) setting {
 	s := setting{session: sessionID(c.Session), system: head.System}
 	inTools := 0
 	if len(c.Tools) > 0 {

@@ -304,9 +304,9 @@ func (e *Estimate) simulate(ctx context.Context, bench *trial.Bench, drawn []*ta
 		}
 	}
 	var mu sync.Mutex
-	longest := slices.SortedStableFunc(slices.Values(drawn),
+	ordered := slices.SortedStableFunc(slices.Values(drawn),
 		func(a, b *talk) int { return cmp.Compare(b.requests, a.requests) })
-	each(ctx, o.Workers, longest, func(t *talk) {
+	each(ctx, o.Workers, ordered, func(t *talk) {
 		r, err := t.simulate(ctx, bench, o.Prices, progress)
 		if err != nil {
 			mu.Lock()

@@ -68,7 +68,7 @@ func TestEstimate(t *testing.T) {
 }
 
 // A conversation without times does not affect the time span.
-func TestTimesAreThoseThatAreTold(t *testing.T) {
+func TestUnknownTimes(t *testing.T) {
 	folder := t.TempDir()
 	for name, at := range map[string]string{"a": `"timestamp":"2026-11-22T17:28:33Z",`, "b": ""} {
 		text := `{"parentUuid":null,` + at + `"sessionId":"` + name +
@@ -136,13 +136,13 @@ func TestUnpriced(t *testing.T) {
 		t.Errorf("notes: %q", text)
 	}
 
-	own, err := pricing.BuiltIn().With("mine.json",
+	custom, err := pricing.BuiltIn().With("mine.json",
 		[]byte(`{"vendors": {"other": {"families": {"mystery": {"mystery-9": {"prices": [{"input": 0.5, "output": 2, `+
 			`"read": 0.05}]}}}}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	priced, err := Options{Options: trial.Options{Prices: own}}.Run(t.Context(), sources)
+	priced, err := Options{Options: trial.Options{Prices: custom}}.Run(t.Context(), sources)
 	if err != nil {
 		t.Fatal(err)
 	}

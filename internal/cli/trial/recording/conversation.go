@@ -49,11 +49,11 @@ func Find(paths ...string) ([]*Conversation, error) {
 	var all []*Conversation
 	var files []string
 	for _, path := range paths {
-		own, err := transcripts(path)
+		recorded, err := transcripts(path)
 		if err != nil {
 			return nil, err
 		}
-		if all = append(all, own...); len(own) > 0 {
+		if all = append(all, recorded...); len(recorded) > 0 {
 			continue
 		}
 		info, err := os.Stat(path)

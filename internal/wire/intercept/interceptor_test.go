@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package hidden_test
+package intercept_test
 
 import (
 	"bytes"
@@ -16,20 +16,20 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/bedrock"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/framing"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/intercept"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/vertex"
 )
 
-var interceptOptions = hidden.Options{
-	Hide:  func(name string) bool { return name == "Now" || name == "now" },
-	Watch: func(name string) bool { return name == "Bash" || name == "bash" },
-	Marks: func() *hidden.Marks { return hidden.NewMarks([]string{"[[stub"}) },
+var interceptOptions = intercept.Options{
+	Intercepts: func(name string) bool { return name == "Now" || name == "now" },
+	Watch:      func(name string) bool { return name == "Bash" || name == "bash" },
+	Marks:      func() *intercept.Marks { return intercept.NewMarks([]string{"[[stub"}) },
 }
 
 // intercepted feeds answers in pieces, one after the other while the interceptor asks, and returns
 // the client's output.
-func intercepted(f wire.Format, piece int, answers ...[]byte) (string, *hidden.Interceptor) {
-	r := hidden.NewInterceptor(f, interceptOptions)
+func intercepted(f wire.Format, piece int, answers ...[]byte) (string, *intercept.Interceptor) {
+	r := intercept.NewInterceptor(f, interceptOptions)
 	var out bytes.Buffer
 	buffer := make([]byte, piece) // reused for each piece, like in a proxy
 	for i, a := range answers {
@@ -56,8 +56,8 @@ func intercepted(f wire.Format, piece int, answers ...[]byte) (string, *hidden.I
 }
 
 // interceptedApart is intercepted without event patterns.
-func interceptedApart(f wire.Format, answers ...[]byte) (string, *hidden.Interceptor) {
-	r := hidden.NewInterceptor(f, interceptOptions)
+func interceptedApart(f wire.Format, answers ...[]byte) (string, *intercept.Interceptor) {
+	r := intercept.NewInterceptor(f, interceptOptions)
 	var out bytes.Buffer
 	for i, a := range answers {
 		if i > 0 {
@@ -125,7 +125,7 @@ func TestRelayAlike(t *testing.T) {
 			`{"event_type":"step.delta","index":0,"delta":{"type":"text","text":"b"}}`}, "..!"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := hidden.NewInterceptor(c.format, interceptOptions)
+			r := intercept.NewInterceptor(c.format, interceptOptions)
 			got := ""
 			for _, e := range c.events {
 				if r.Alike([]byte(e)) {
@@ -140,9 +140,9 @@ func TestRelayAlike(t *testing.T) {
 			}
 			stream := []byte("data: " + strings.Join(c.events, "\n\ndata: ") + "\n\n")
 			said, one := intercepted(c.format, len(stream), stream)
-			told, other := interceptedApart(c.format, stream)
-			if said != told || one.Size() != other.Size() || !reflect.DeepEqual(one.Iterations(), other.Iterations()) {
-				t.Errorf("%s\n%+v\nwant\n%s\n%+v", said, one.Iterations(), told, other.Iterations())
+			followed, other := interceptedApart(c.format, stream)
+			if said != followed || one.Size() != other.Size() || !reflect.DeepEqual(one.Iterations(), other.Iterations()) {
+				t.Errorf("%s\n%+v\nwant\n%s\n%+v", said, one.Iterations(), followed, other.Iterations())
 			}
 		})
 	}
@@ -158,19 +158,19 @@ func decoded(f wire.Format, stream string) *wire.Turn {
 func TestFollow(t *testing.T) {
 	all := func(string) bool { return true }
 	for _, a := range answers.Streams(t) {
-		if _, ok := a.Format.Codec().(hidden.Codec); !ok {
+		if _, ok := a.Format.Codec().(intercept.Codec); !ok {
 			continue
 		}
-		for name, o := range map[string]hidden.Options{
-			"nothing hidden": {Hide: func(string) bool { return false }},
-			"all hidden":     {Hide: all},
-			"last usage":     {Hide: all, LastUsage: true},
+		for name, o := range map[string]intercept.Options{
+			"nothing hidden": {Intercepts: func(string) bool { return false }},
+			"all hidden":     {Intercepts: all},
+			"last usage":     {Intercepts: all, LastUsage: true},
 			"some hidden":    interceptOptions,
-			"watched":        {Hide: func(string) bool { return false }, Watch: all, Marks: interceptOptions.Marks},
-			"watched as whole": {Hide: func(string) bool { return false }, Watch: all, Marks: interceptOptions.Marks,
+			"watched":        {Intercepts: func(string) bool { return false }, Watch: all, Marks: interceptOptions.Marks},
+			"watched as whole": {Intercepts: func(string) bool { return false }, Watch: all, Marks: interceptOptions.Marks,
 				Whole: true},
 		} {
-			r := hidden.NewInterceptor(a.Format, o)
+			r := intercept.NewInterceptor(a.Format, o)
 			follows, reads := wire.NewDecoder(a.Format, true), wire.NewDecoder(a.Format, true)
 			r.Follow(follows.Follow())
 			feed := func(p []byte) {
@@ -207,7 +207,7 @@ func TestFollow(t *testing.T) {
 func TestRelayPasses(t *testing.T) {
 	for _, a := range answers.Streams(t) {
 		f, b := a.Format, a.Data
-		if _, ok := f.Codec().(hidden.Codec); !ok {
+		if _, ok := f.Codec().(intercept.Codec); !ok {
 			continue
 		}
 		got, _ := intercepted(f, 7, b)
@@ -215,7 +215,7 @@ func TestRelayPasses(t *testing.T) {
 		if strings.Contains(want, `"Now"`) || strings.Contains(want, `"now"`) ||
 			strings.Contains(strings.ToLower(want), `"bash"`) {
 			if strings.Contains(got, `"Now"`) || strings.Contains(got, `"now"`) {
-				t.Errorf("%s: the hidden call is shown", a.Name)
+				t.Errorf("%s: the intercepted call is shown", a.Name)
 			}
 			continue
 		}
@@ -232,7 +232,7 @@ func TestRelayKeepsItsOwn(t *testing.T) {
 	complete := map[wire.Format]int{}
 	for _, a := range answers.Streams(t) {
 		f, b := a.Format, a.Data
-		whole := hidden.NewInterceptor(f, interceptOptions)
+		whole := intercept.NewInterceptor(f, interceptOptions)
 		whole.Feed(b)
 		want := whole.Iterations()
 		ways := map[wire.Format][]byte{f: b}
@@ -335,7 +335,7 @@ func TestPossible(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := hidden.Possible(v); got != want {
+		if got := intercept.Possible(v); got != want {
 			t.Errorf("%s: %t", body, got)
 		}
 	}
@@ -413,7 +413,7 @@ func TestRelayChat(t *testing.T) {
 		}
 		its := r.Iterations()
 		for i := range its {
-			for _, p := range its[i].Hidden() {
+			for _, p := range its[i].Intercepted() {
 				p.Result = "text"
 			}
 		}
@@ -424,7 +424,7 @@ func TestRelayChat(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		edits, ok := hidden.Reinsert(v, 1, its)
+		edits, ok := intercept.Reinsert(v, 1, its)
 		if !ok {
 			t.Fatalf("%s: not put back", c.name)
 		}
@@ -435,7 +435,7 @@ func TestRelayChat(t *testing.T) {
 		}
 		// A message modified by the client is left alone.
 		other, _ := wire.Parse(wire.OpenAIChat, []byte(strings.Replace(body, "Good.", "Other.", 1)), nil)
-		if _, ok := hidden.Reinsert(other, 1, its); ok {
+		if _, ok := intercept.Reinsert(other, 1, its); ok {
 			t.Errorf("%s: hidden turns were put into another message", c.name)
 		}
 	}
@@ -471,9 +471,9 @@ func FuzzRelaySplit(f *testing.F) {
 			t.Errorf("event by event:\n got %q %+v\nwant %q %+v", got, apart.Iterations(), want, r.Iterations())
 		}
 		for _, it := range r.Iterations() {
-			if it.Complete() && len(it.Hidden()) > 0 &&
-				!gjson.ValidBytes(append(append([]byte{'['}, hidden.Continuation(format, &it)...), ']')) {
-				t.Errorf("the continuation is no JSON: %s", hidden.Continuation(format, &it))
+			if it.Complete() && len(it.Intercepted()) > 0 &&
+				!gjson.ValidBytes(append(append([]byte{'['}, intercept.Continuation(format, &it)...), ']')) {
+				t.Errorf("the continuation is no JSON: %s", intercept.Continuation(format, &it))
 			}
 		}
 	})

@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package hidden
+package intercept
 
 import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
@@ -34,19 +34,19 @@ type Part struct {
 	Raw []byte
 	// ID, Name and Arguments describe a tool call. The arguments are JSON.
 	ID, Name, Arguments string
-	// Hidden: the part is a call answered on the way, which the client does not get.
-	Hidden bool
-	// Result is the result text of a hidden call.
+	// Intercepted: the part is a call answered on the way, which the client does not get.
+	Intercepted bool
+	// Result is the result text of a intercepted call.
 	Result string
 	// Failed: the result is an error.
 	Failed bool
 }
 
-// Hidden returns the hidden calls of the iteration.
-func (it *Iteration) Hidden() []*Part {
+// Intercepted returns the intercepted calls of the iteration.
+func (it *Iteration) Intercepted() []*Part {
 	var out []*Part
 	for i := range it.Parts {
-		if it.Parts[i].Hidden {
+		if it.Parts[i].Intercepted {
 			out = append(out, &it.Parts[i])
 		}
 	}
@@ -72,18 +72,18 @@ func (it *Iteration) Complete() bool {
 	}
 }
 
-// Asks reports whether the answer has calls and all of them are hidden.
+// Asks reports whether the answer has calls and all of them are intercepted.
 func (it *Iteration) Asks() bool {
-	hidden := 0
+	intercepted := 0
 	for i := range it.Parts {
 		p := &it.Parts[i]
-		if p.Hidden {
-			hidden++
+		if p.Intercepted {
+			intercepted++
 		} else if p.Kind.IsCall() {
 			return false
 		}
 	}
-	return hidden > 0 && !it.Opaque
+	return intercepted > 0 && !it.Opaque
 }
 
 // Size returns the size of the iteration in memory, in bytes.

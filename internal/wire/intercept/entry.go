@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package hidden
+package intercept
 
 import (
 	"bytes"
@@ -21,14 +21,14 @@ type Entry struct {
 	// Index is the upstream's number, Client the client's. Client is -1 until the entry is sent.
 	Index  int64
 	Client int
-	// Hidden reports whether the call is answered on the way.
-	Hidden bool
+	// Intercepted reports whether the call is answered on the way.
+	Intercepted bool
 	// Kind distinguishes calls and texts outside of entries.
 	Kind wire.Kind
 	// ID and Name are a call's id and name. A text outside of entries has the name of its member.
 	ID, Name string
-	// Own and Free have their meaning in [wire.EventCall].
-	Own, Free bool
+	// APIDefined and Free have their meaning in [wire.EventCall].
+	APIDefined, Free bool
 	// Raw is the entry's JSON at its beginning, Whole at its end, if the API sends them.
 	Raw, Whole string
 	// Text, Signature and Arguments are collected from later events. Texts and arguments are the
@@ -37,15 +37,15 @@ type Entry struct {
 	// Pieces are the data of each [wire.EventPiece].
 	Pieces []string
 
-	initial  string // arguments at the beginning or end of a call
-	loose    bool   // a text outside of entries
-	beyond   bool   // beyond the memory limit, not remembered
-	numbered bool
-	closed   bool
-	told     int      // the follower's call number, -1 before it has the call
-	watch    *scanner // nil for an unwatched entry
-	held     bool     // nothing was sent to the client yet; events are buffered in kept
-	kept     []Event
+	initial      string // arguments at the beginning or end of a call
+	loose        bool   // a text outside of entries
+	beyond       bool   // beyond the memory limit, not remembered
+	numbered     bool
+	closed       bool
+	followerCall int      // the follower's call number, -1 before it has the call
+	watch        *scanner // nil for an unwatched entry
+	buffered     bool     // nothing was sent to the client yet; events are buffered in kept
+	kept         []Event
 }
 
 // Input returns the arguments of a call, as JSON or free text.
@@ -65,13 +65,13 @@ func (e *Entry) forget() {
 // watch starts the watch over an entry. Its events are buffered until the first text without a
 // mark.
 func (m *Message) watch(e *Entry) {
-	e.watch, e.held = &scanner{marks: m.marks()}, true
+	e.watch, e.buffered = &scanner{marks: m.marks()}, true
 	m.watched = append(m.watched, e.watch)
 }
 
 // Watched returns a watched entry with its beginning already sent to the client.
 func (m *Message) Watched() *Entry {
-	e := &Entry{told: -1}
+	e := &Entry{followerCall: -1}
 	m.watch(e)
 	m.release(e)
 	return e
@@ -80,7 +80,7 @@ func (m *Message) Watched() *Entry {
 // number assigns the client's next number to an entry.
 func (m *Message) number(e *Entry) {
 	switch {
-	case e.numbered || e.Hidden || e.held:
+	case e.numbered || e.Intercepted || e.buffered:
 		return
 	case e.beyond:
 		m.Begun++
@@ -92,20 +92,20 @@ func (m *Message) number(e *Entry) {
 // Show sends an entry's event to the client as soon as allowed. The text is the event's addition to
 // the call's arguments, "" for none.
 func (m *Message) Show(e *Entry, f Event, text string) {
-	if e.Hidden {
+	if e.Intercepted {
 		return
 	}
 	m.number(e)
 	gets := m.gets(e, text)
 	// Nothing is sent before the first text without a possible mark.
-	if e.held && e.watch.found == "" {
+	if e.buffered && e.watch.found == "" {
 		gets = gets && e.watch.some && !e.watch.pending()
 	}
 	switch {
 	case gets:
 		m.release(e)
 		m.by.Tell(f, e)
-	case e.held:
+	case e.buffered:
 		m.keep(e, f)
 	}
 }
@@ -118,7 +118,7 @@ func (m *Message) Shares(e *Entry, text string, alone func() []byte) bool {
 	switch {
 	case gets:
 		m.release(e)
-	case e.held:
+	case e.buffered:
 		m.keep(e, Event{Event: framing.Event{Data: alone()}})
 	}
 	return gets
@@ -127,15 +127,15 @@ func (m *Message) Shares(e *Entry, text string, alone func() []byte) bool {
 // gets reports whether the client may get an event of an entry, with the given text.
 func (m *Message) gets(e *Entry, text string) bool {
 	switch {
-	case e.Hidden:
+	case e.Intercepted:
 		return false
 	case e.watch == nil:
 		return true
-	case m.Options.Whole && e.held:
+	case m.Options.Whole && e.buffered:
 		return false
 	case !e.watch.feed(text, m.end()):
 		return true
-	case !e.held:
+	case !e.buffered:
 		// The client has a part of the call: end the stream before the mark.
 		m.fail(e.watch.from[0])
 	}
@@ -161,10 +161,10 @@ func (m *Message) judge(e *Entry, p *Part) {
 	if e.watch != nil {
 		copied := m.marks().In(p.Arguments) != ""
 		switch {
-		case e.held && copied:
+		case e.buffered && copied:
 			// Nothing of the call was sent: the model can be asked again.
-			e.Hidden, e.held, e.kept = true, false, nil
-		case e.held:
+			e.Intercepted, e.buffered, e.kept = true, false, nil
+		case e.buffered:
 			m.release(e)
 		case copied:
 			// The client has a part of the call. Only an error keeps it from running the call.
@@ -172,7 +172,7 @@ func (m *Message) judge(e *Entry, p *Part) {
 		}
 		m.Unwatch(e)
 	}
-	p.Hidden = e.Hidden
+	p.Intercepted = e.Intercepted
 }
 
 // release sends a buffered entry to the client.
@@ -180,11 +180,11 @@ func (m *Message) release(e *Entry) {
 	if m.fresh == e {
 		m.fresh = nil
 	}
-	if !e.held {
+	if !e.buffered {
 		return
 	}
 	kept := e.kept
-	e.held, e.kept = false, nil
+	e.buffered, e.kept = false, nil
 	// The buffered pieces are sent at this position.
 	e.watch.move(m.end())
 	m.number(e)

@@ -1,9 +1,9 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hidden combines several answers of an upstream into one message for the client, without
+// Package intercept combines several answers of an upstream into one message for the client, without
 // the calls that are answered on the way. The part specific to a format is its [Codec].
-package hidden
+package intercept
 
 import (
 	"bytes"
@@ -16,11 +16,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// largestKept is the largest buffer kept for reuse, in bytes.
-const largestKept = 1 << 20
+// maxKept is the largest buffer kept for reuse, in bytes.
+const maxKept = 1 << 20
 
 // Interceptor combines several answers of an upstream into one message for the client and removes
-// the hidden calls. Unaffected events are forwarded in the upstream's bytes. An Interceptor is not
+// the intercepted calls. Unaffected events are forwarded in the upstream's bytes. An Interceptor is not
 // safe for concurrent use.
 type Interceptor struct {
 	m      Message
@@ -52,8 +52,8 @@ type Interception interface {
 
 // Options select the calls that an [Interceptor] removes.
 type Options struct {
-	// Hide reports whether a tool's calls are answered on the way.
-	Hide func(name string) bool
+	// Intercepts reports whether a tool's calls are answered on the way.
+	Intercepts func(name string) bool
 	// Watch reports whether a tool's calls are watched for marks. A call with a mark is answered on
 	// the way, if none of it was sent to the client yet. Otherwise the stream ends with an error
 	// before the mark. Default: no calls.
@@ -126,7 +126,7 @@ func (r *Interceptor) Feed(p []byte) []byte {
 // begin drops the output that the client already has.
 func (r *Message) begin() {
 	rest := r.out[r.ready:]
-	if cap(r.out) > largestKept { // after a long event
+	if cap(r.out) > maxKept { // after a long event
 		r.out = nil
 	}
 	r.out = append(r.out[:0], rest...)
@@ -187,18 +187,18 @@ func (r *Interceptor) End() []byte {
 		return r.cut()
 	}
 	r.m.loosen()
-	if _, ok := r.m.framing.(framing.SSE); ok && r.m.Held && len(r.m.out) > 0 &&
+	if _, ok := r.m.framing.(framing.SSE); ok && r.m.Buffered && len(r.m.out) > 0 &&
 		!bytes.HasSuffix(r.m.out, []byte("\n\n")) {
 		r.m.out = append(r.m.out, "\n\n"...) // the next iteration's events follow
 	}
-	r.m.Ended = r.m.Ended || r.m.Now.StopReason != "" && !r.m.Held
+	r.m.Ended = r.m.Ended || r.m.Now.StopReason != "" && !r.m.Buffered
 	return r.m.give(true)
 }
 
 // Rest returns the remaining output of a stream that was cut off: a possible mark, and a partial
 // event.
 func (r *Interceptor) Rest() []byte {
-	if r.m.Held || r.m.failed || len(r.m.Past) > 0 {
+	if r.m.Buffered || r.m.failed || len(r.m.Past) > 0 {
 		return nil
 	}
 	r.m.begin()
@@ -259,8 +259,8 @@ func (r *Interceptor) read(f Event) {
 	}
 	m.began = m.end()
 	m.by.Event(f)
-	m.Settle()
-	m.Ended = m.Ended || m.over && !m.Held
+	m.FinishEntries()
+	m.Ended = m.Ended || m.over && !m.Buffered
 	m.tellEnd(m.Now.StopReason)
 	// The next similar events need no parsing if this event was forwarded and only added to a text.
 	watched := slices.ContainsFunc(m.Pieces, func(p Piece) bool { return p.Entry == nil || p.Entry.watch != nil })
@@ -276,7 +276,7 @@ func (r *Interceptor) done(f framing.Event) {
 	m := &r.m
 	m.loosen()
 	// The client's stream goes on with the next iteration.
-	if m.Held {
+	if m.Buffered {
 		return
 	}
 	if r.traits.EndsWithDone {
@@ -286,16 +286,16 @@ func (r *Interceptor) done(f framing.Event) {
 	m.Pass(f)
 }
 
-// Asks reports whether the answer ended with hidden calls only. The caller then continues with
+// Asks reports whether the answer ended with intercepted calls only. The caller then continues with
 // [Interceptor.Next], or ends the message with [Interceptor.Close].
-func (r *Interceptor) Asks() bool { return r.m.Held }
+func (r *Interceptor) Asks() bool { return r.m.Buffered }
 
 // Ended reports whether the client's message is complete.
 func (r *Interceptor) Ended() bool { return r.m.Ended }
 
 // Plain reports whether the client's message equals the upstream's answer.
 func (r *Interceptor) Plain() bool {
-	return len(r.m.Past) == 0 && !r.m.Held && len(r.m.Now.Hidden()) == 0
+	return len(r.m.Past) == 0 && !r.m.Buffered && len(r.m.Now.Intercepted()) == 0
 }
 
 // Iteration returns the last answer.
@@ -311,15 +311,15 @@ func (r *Interceptor) Next() {
 	r.m.entries, r.m.calls, r.m.counts = nil, nil, nil
 	r.m.watched, r.m.fresh, r.m.keeper = nil, nil, nil
 	r.m.Begun = 0
-	r.m.Held = false
+	r.m.Buffered = false
 	r.begin()
 }
 
 // Close returns the buffered end of the client's message.
 func (r *Interceptor) Close() []byte {
 	r.m.begin()
-	if r.m.Held && !r.m.Ended {
-		r.m.Held, r.m.Ended = false, true
+	if r.m.Buffered && !r.m.Ended {
+		r.m.Buffered, r.m.Ended = false, true
 		r.m.Said = Said{Stopped: true, word: wire.EventStop, over: true, counted: r.m.counts != nil}
 		r.m.tellEnd(r.m.by.Flush())
 	}
@@ -340,13 +340,13 @@ func (r *Interceptor) Whole(body []byte) ([]byte, bool) {
 		return body, true
 	}
 	r.m.Stopped = true
-	r.m.Settle()
-	if r.m.Held = r.m.Now.Asks() && r.m.Now.Complete(); r.m.Held {
+	r.m.FinishEntries()
+	if r.m.Buffered = r.m.Now.Asks() && r.m.Now.Complete(); r.m.Buffered {
 		r.m.Last = bytes.Clone(body)
 		return nil, false
 	}
 	r.m.Ended = true
-	if len(r.m.Past) == 0 && len(r.m.Now.Hidden()) == 0 {
+	if len(r.m.Past) == 0 && len(r.m.Now.Intercepted()) == 0 {
 		return body, true
 	}
 	return r.m.by.Join(body), true
@@ -354,7 +354,7 @@ func (r *Interceptor) Whole(body []byte) ([]byte, bool) {
 
 // CloseWhole is [Interceptor.Close] for JSON answers.
 func (r *Interceptor) CloseWhole() []byte {
-	r.m.Held, r.m.Ended = false, true
+	r.m.Buffered, r.m.Ended = false, true
 	return r.m.by.Join(r.m.Last)
 }
 

@@ -14,21 +14,21 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// Hold buffers the tool calls of a stream until they are complete. All other events and members are
+// Bufferer buffers the tool calls of a stream until they are complete. All other events and members are
 // forwarded unmodified. It implements buffer_tool_calls for untranslated streams without any loss.
-// A Hold is not safe for concurrent use.
-type Hold struct {
+// A Bufferer is not safe for concurrent use.
+type Bufferer struct {
 	frames framing.SSEFramer
 	emit   func(framing.Event)
-	held   Holder
+	calls  CallBuffer
 	out    Buffer
 	begun  bool
 	ended  bool
 	raw    bool // forwarding unmodified
 }
 
-// Holder buffers the calls of one format. For each event it writes the output for the client.
-type Holder interface {
+// CallBuffer buffers the calls of one format. For each event it writes the output for the client.
+type CallBuffer interface {
 	// Event handles an event, and reports whether it is the last.
 	Event(o *Buffer, name string, data []byte, root gjson.Result) (end bool)
 	// Flush writes the buffered calls, complete or not.
@@ -37,16 +37,16 @@ type Holder interface {
 	Weight() int
 }
 
-// HeldWeight is the approximate overhead of a buffered call, in bytes. It limits the number of
-// calls to maxHeld / HeldWeight.
-const HeldWeight = 8 << 10
+// CallWeight is the approximate overhead of a buffered call, in bytes. It limits the number of
+// calls to maxBuffered / CallWeight.
+const CallWeight = 8 << 10
 
-// NewHold returns a Hold for a stream in format f. Formats with complete calls are forwarded
+// NewBufferer returns a Bufferer for a stream in format f. Formats with complete calls are forwarded
 // unmodified. With joined, the calls of a chat completions stream are sent together, in the chunk
 // with the finish_reason.
-func NewHold(f wire.Format, joined bool) *Hold {
-	h := &Hold{frames: framing.SSEFramer{Limit: maxHeld}}
-	if h.held = dialectOf(f).Holder(joined); h.held == nil {
+func NewBufferer(f wire.Format, joined bool) *Bufferer {
+	h := &Bufferer{frames: framing.SSEFramer{Limit: maxBuffered}}
+	if h.calls = dialectOf(f).CallBuffer(joined); h.calls == nil {
 		h.raw = true
 	}
 	h.emit = h.event
@@ -55,7 +55,7 @@ func NewHold(f wire.Format, joined bool) *Hold {
 
 // Feed takes the next bytes of the stream and returns the output for the client. The result is
 // valid until the next call.
-func (h *Hold) Feed(p []byte) []byte {
+func (h *Bufferer) Feed(p []byte) []byte {
 	if !h.begun {
 		p = bytes.TrimLeft(p, " \t\r\n")
 		if len(p) == 0 {
@@ -70,7 +70,7 @@ func (h *Hold) Feed(p []byte) []byte {
 	h.out.reset()
 	h.frames.Feed(p, h.emit)
 	if h.frames.Err() != nil { // the event exceeds the limit
-		h.held.Flush(&h.out)
+		h.calls.Flush(&h.out)
 		h.out.Buf = append(h.out.Buf, h.frames.Rest()...)
 		h.frames, h.raw = framing.SSEFramer{}, true
 	}
@@ -79,32 +79,32 @@ func (h *Hold) Feed(p []byte) []byte {
 
 // Close ends the stream and returns the remaining output. An incomplete call is sent as is, unless
 // the stream was cut off.
-func (h *Hold) Close(cut bool) []byte {
+func (h *Bufferer) Close(cut bool) []byte {
 	h.out.reset()
 	if cut || h.raw {
 		return nil
 	}
 	h.frames.End(func(f framing.Event) {
 		if data := bytes.TrimSpace(f.Data); !rawjson.ValidBytes(data) { // a partial event, or [DONE]
-			h.held.Flush(&h.out)
+			h.calls.Flush(&h.out)
 		}
 		h.event(f)
-		if at := len(h.out.Buf); h.held.Weight() > 0 { // the last event has no blank line
-			h.held.Flush(&h.out)
+		if at := len(h.out.Buf); h.calls.Weight() > 0 { // the last event has no blank line
+			h.calls.Flush(&h.out)
 			h.out.Buf = slices.Insert(h.out.Buf, at, '\n', '\n')
 		}
 	})
-	h.held.Flush(&h.out)
+	h.calls.Flush(&h.out)
 	return h.out.Buf
 }
 
 // Ended reports whether the terminal event was read.
-func (h *Hold) Ended() bool { return h.ended || h.raw }
+func (h *Bufferer) Ended() bool { return h.ended || h.raw }
 
 // Failure returns nil, because errors are forwarded unmodified.
-func (h *Hold) Failure() *Failure { return nil }
+func (h *Bufferer) Failure() *Failure { return nil }
 
-func (h *Hold) event(f framing.Event) {
+func (h *Bufferer) event(f framing.Event) {
 	data := bytes.TrimSpace(f.Data)
 	switch {
 	case len(f.Raw) == 1 && f.Raw[0] == '\n': // the rest of a line end
@@ -113,7 +113,7 @@ func (h *Hold) event(f framing.Event) {
 		}
 		return
 	case string(data) == "[DONE]":
-		h.held.Flush(&h.out)
+		h.calls.Flush(&h.out)
 		h.ended = true
 		h.out.frame(f)
 		return
@@ -122,12 +122,12 @@ func (h *Hold) event(f framing.Event) {
 		return
 	}
 	h.out.came, h.out.read, h.out.passed = f, data, false
-	if h.held.Event(&h.out, rawjson.View(f.Name), data, gjson.Parse(rawjson.View(data))) {
+	if h.calls.Event(&h.out, rawjson.View(f.Name), data, gjson.Parse(rawjson.View(data))) {
 		h.ended = true
 	}
 	// Beyond the limit calls are sent incomplete.
-	if h.held.Weight() > maxHeld {
-		h.held.Flush(&h.out)
+	if h.calls.Weight() > maxBuffered {
+		h.calls.Flush(&h.out)
 	}
 }
 

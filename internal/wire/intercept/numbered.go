@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package hidden
+package intercept
 
 import (
 	"strconv"
@@ -35,10 +35,10 @@ func (r *Numbered) Event(f Event) {
 	further := len(r.Past) > 0
 	switch {
 	case r.Stopped:
-		if r.Settle(); !r.Asks(f) {
+		if r.FinishEntries(); !r.Asks(f) {
 			r.end(f)
 		}
-	case r.Held, further && r.Names:
+	case r.Buffered, further && r.Names:
 	case further && r.counted:
 		r.end(f)
 	default:

@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package hidden_test
+package intercept_test
 
 import (
 	"fmt"
@@ -14,13 +14,13 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	_ "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/formats"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/framing"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/intercept"
 )
 
-var options = hidden.Options{
-	Hide:  func(name string) bool { return name == "Now" || name == "now" },
-	Watch: func(name string) bool { return name == "Bash" || name == "bash" },
-	Marks: func() *hidden.Marks { return hidden.NewMarks([]string{"[[stub"}) },
+var options = intercept.Options{
+	Intercepts: func(name string) bool { return name == "Now" || name == "now" },
+	Watch:      func(name string) bool { return name == "Bash" || name == "bash" },
+	Marks:      func() *intercept.Marks { return intercept.NewMarks([]string{"[[stub"}) },
 }
 
 // endless are answers beyond the memory limit, with a buffered call, or with texts in formats with
@@ -84,7 +84,7 @@ var endless = map[wire.Format]struct{ head, piece, tail, path string }{
 }
 
 // TestRelayBounds: an answer beyond the memory limit reaches the client whole, call and end
-// included, in bounded memory. Hidden calls stay hidden, without a continuation.
+// included, in bounded memory. Intercepted calls stay intercepted, without a continuation.
 func TestRelayBounds(t *testing.T) {
 	const pieces = wire.MaxAnswer>>19 + 8
 	text := strings.Repeat("x", 1<<19)
@@ -92,7 +92,7 @@ func TestRelayBounds(t *testing.T) {
 		t.Run(string(f), func(t *testing.T) {
 			event := func(data string) []byte { return []byte("data: " + data + "\n\n") }
 			before := heap()
-			r := hidden.NewInterceptor(f, options)
+			r := intercept.NewInterceptor(f, options)
 			p := framing.SSEFramer{Limit: 1 << 30}
 			got, whole, ended := 0, false, false
 			emit := func(e framing.Event) {
@@ -100,7 +100,7 @@ func TestRelayBounds(t *testing.T) {
 				got += len(root.Get(c.path).Str)
 				data := string(e.Data)
 				if strings.Contains(data, "Now") || strings.Contains(data, "now") {
-					t.Errorf("the hidden call is shown: %.200s", data)
+					t.Errorf("the intercepted call is shown: %.200s", data)
 				}
 				whole = whole || strings.Contains(data, "Bash") || strings.Contains(data, "bash")
 				if index := root.Get("index"); (f == wire.Anthropic || f == wire.Interactions) && index.Exists() &&
@@ -144,7 +144,7 @@ func heap() int64 {
 
 // TestRelayManyBlocks: the same for an answer with too many blocks.
 func TestRelayManyBlocks(t *testing.T) {
-	r := hidden.NewInterceptor(wire.Anthropic, options)
+	r := intercept.NewInterceptor(wire.Anthropic, options)
 	var out strings.Builder
 	feed := func(data string) { out.Write(r.Feed([]byte("data: " + data + "\n\n"))) }
 	feed(`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"n","name":"Now","input":{}}}`)

@@ -15,9 +15,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// NumberedHolder buffers the calls of a format with numbered entries. A call is buffered from its
+// NumberedBuffer buffers the calls of a format with numbered entries. A call is buffered from its
 // first event to the next event of the entry that does not add arguments.
-type NumberedHolder struct {
+type NumberedBuffer struct {
 	// Index is an event's member with the entry number, Arguments the path of the arguments that it
 	// adds. Sequence is the member with the event number, empty for none. Events are renumbered,
 	// because buffering changes their order.
@@ -26,34 +26,34 @@ type NumberedHolder struct {
 	read     wire.AnswerReader
 	begins   bool // the event begins a call
 	ended    bool
-	open     []heldEntry
+	open     []bufferedEntry
 	numbered bool
 	next     int64
 }
 
-type heldEntry struct {
+type bufferedEntry struct {
 	index int64
-	begun heldEvent
-	first heldEvent // the first event with arguments
+	begun bufferedEvent
+	first bufferedEvent // the first event with arguments
 	args  []byte
 }
 
-type heldEvent struct {
+type bufferedEvent struct {
 	name string
 	data []byte
 }
 
-// NewNumberedHolder returns a holder with the codec's reader.
-func NewNumberedHolder(c wire.Codec, h NumberedHolder) *NumberedHolder {
+// NewNumberedBuffer returns a NumberedBuffer with the codec's reader.
+func NewNumberedBuffer(c wire.Codec, h NumberedBuffer) *NumberedBuffer {
 	h.read = c.Reader(&h)
 	return &h
 }
 
 // Take implements [wire.Sink].
-func (h *NumberedHolder) Take(e *wire.Event) {
+func (h *NumberedBuffer) Take(e *wire.Event) {
 	switch e.Kind {
 	case wire.EventCall:
-		h.begins = !e.Own
+		h.begins = !e.APIDefined
 	case wire.EventCallEnd:
 		h.begins = false
 	case wire.EventEnd:
@@ -61,21 +61,21 @@ func (h *NumberedHolder) Take(e *wire.Event) {
 	}
 }
 
-// Event implements [Holder].
-func (h *NumberedHolder) Event(o *Buffer, name string, data []byte, root gjson.Result) bool {
+// Event implements [CallBuffer].
+func (h *NumberedBuffer) Event(o *Buffer, name string, data []byte, root gjson.Result) bool {
 	h.begins = false
 	h.read.Event(root, name)
 	index, arguments := root.Get(h.Index), root.Get(h.Arguments)
 	at := -1
 	if index.Exists() {
-		at = slices.IndexFunc(h.open, func(e heldEntry) bool { return e.index == index.Int() })
+		at = slices.IndexFunc(h.open, func(e bufferedEntry) bool { return e.index == index.Int() })
 	}
-	event := heldEvent{name, data}
+	event := bufferedEvent{name, data}
 	switch {
 	case h.begins && index.Exists():
 		// The first event sets the start of the renumbering, even if it is buffered.
 		h.number(root)
-		h.open = append(h.open, heldEntry{index: index.Int(), begun: event.clone()})
+		h.open = append(h.open, bufferedEntry{index: index.Int(), begun: event.clone()})
 		return false
 	case at >= 0 && arguments.Exists():
 		e := &h.open[at]
@@ -94,12 +94,12 @@ func (h *NumberedHolder) Event(o *Buffer, name string, data []byte, root gjson.R
 	return h.ended
 }
 
-func (e heldEvent) clone() heldEvent {
-	return heldEvent{strings.Clone(e.name), bytes.Clone(e.data)}
+func (e bufferedEvent) clone() bufferedEvent {
+	return bufferedEvent{strings.Clone(e.name), bytes.Clone(e.data)}
 }
 
 // send writes a call, complete or not.
-func (h *NumberedHolder) send(o *Buffer, at int) {
+func (h *NumberedBuffer) send(o *Buffer, at int) {
 	e := h.open[at]
 	h.open = slices.Delete(h.open, at, at+1)
 	h.write(o, e.begun, gjson.ParseBytes(e.begun.data))
@@ -120,7 +120,7 @@ func replaceAt(object []byte, path string, value []byte) []byte {
 }
 
 // number returns an event's number. The first event sets the start of the renumbering.
-func (h *NumberedHolder) number(root gjson.Result) (n gjson.Result) {
+func (h *NumberedBuffer) number(root gjson.Result) (n gjson.Result) {
 	if h.Sequence == "" {
 		return n
 	}
@@ -130,7 +130,7 @@ func (h *NumberedHolder) number(root gjson.Result) (n gjson.Result) {
 	return n
 }
 
-func (h *NumberedHolder) write(o *Buffer, e heldEvent, root gjson.Result) {
+func (h *NumberedBuffer) write(o *Buffer, e bufferedEvent, root gjson.Result) {
 	if n := h.number(root); n.Exists() {
 		if n.Int() != h.next {
 			e.data = ReplaceMembers(e.data, wire.Member{Name: h.Sequence, Value: strconv.AppendInt(nil, h.next, 10)})
@@ -140,17 +140,17 @@ func (h *NumberedHolder) write(o *Buffer, e heldEvent, root gjson.Result) {
 	o.Pass(e.name, e.data)
 }
 
-// Flush implements [Holder].
-func (h *NumberedHolder) Flush(o *Buffer) {
+// Flush implements [CallBuffer].
+func (h *NumberedBuffer) Flush(o *Buffer) {
 	for len(h.open) > 0 {
 		h.send(o, 0)
 	}
 }
 
-// Weight implements [Holder].
-func (h *NumberedHolder) Weight() (n int) {
+// Weight implements [CallBuffer].
+func (h *NumberedBuffer) Weight() (n int) {
 	for i := range h.open {
-		n += HeldWeight + len(h.open[i].begun.data) + len(h.open[i].first.data) + len(h.open[i].args)
+		n += CallWeight + len(h.open[i].begun.data) + len(h.open[i].first.data) + len(h.open[i].args)
 	}
 	return n
 }

@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package hidden
+package intercept
 
 import (
 	"bytes"
@@ -18,28 +18,28 @@ const BlockSize = 300
 // Message is the client's message for one or more answers of an upstream. It receives the events of
 // these answers.
 type Message struct {
-	Options Options
-	framing framing.Framing
-	by      Interception
-	to      wire.Sink   // receives the events of the message; nil without a follower
-	Past    []Iteration // the preceding answers
-	Now     Iteration
-	entries []*Entry     // of Now, in the order in which they began
-	calls   []*Entry     // by the reader's call numbers
-	told    int          // number of calls that to has received
-	counts  *wire.Counts // the usage of Now so far
-	event   wire.Event
-	out     []byte
-	passed  bool   // the last event was forwarded unmodified
-	Held    bool   // the iteration has ended, and its last event is buffered
-	Ended   bool   // the message has ended
-	Full    bool   // the answer exceeds the memory limit: no more calls are hidden
-	size    int    // bytes remembered
-	Begun   int    // entries of the iteration
-	Visible int    // entries sent to the client
-	ID      string // of the message
-	Last    []byte // the buffered last event
-	Repeats func() // called after each similar event forwarded without parsing
+	Options       Options
+	framing       framing.Framing
+	by            Interception
+	to            wire.Sink   // receives the events of the message; nil without a follower
+	Past          []Iteration // the preceding answers
+	Now           Iteration
+	entries       []*Entry     // of Now, in the order in which they began
+	calls         []*Entry     // by the reader's call numbers
+	followerCalls int          // number of calls that to has received
+	counts        *wire.Counts // the usage of Now so far
+	event         wire.Event
+	out           []byte
+	passed        bool   // the last event was forwarded unmodified
+	Buffered      bool   // the iteration has ended, and its last event is buffered
+	Ended         bool   // the message has ended
+	Full          bool   // the answer exceeds the memory limit: no more calls are intercepted
+	size          int    // bytes remembered
+	Begun         int    // entries of the iteration
+	Visible       int    // entries sent to the client
+	ID            string // of the message
+	Last          []byte // the buffered last event
+	Repeats       func() // called after each similar event forwarded without parsing
 
 	known   *Marks     // set at the first watched call
 	watched []*scanner // of incomplete entries
@@ -149,12 +149,12 @@ func (m *Message) entry(index int64) *Entry {
 
 // open begins an entry. It returns nil beyond the memory limit.
 func (m *Message) open(e *wire.Event) *Entry {
-	m.settleText()
+	m.finishText()
 	if !m.Keep(BlockSize + len(e.Data)) {
 		return nil
 	}
 	m.Begun++
-	b := &Entry{Index: e.Index, Client: -1, Raw: strings.Clone(e.Data), told: -1}
+	b := &Entry{Index: e.Index, Client: -1, Raw: strings.Clone(e.Data), followerCall: -1}
 	m.entries = append(m.entries, b)
 	m.piece(b)
 	return b
@@ -186,7 +186,7 @@ func (m *Message) say(e *wire.Event) {
 	case e.Text != "":
 		m.Says = true
 		if b = m.text(); (b == nil || b.Kind != kind) && m.Keep(BlockSize) {
-			m.settleText()
+			m.finishText()
 			b = &Entry{Index: -1, Client: -1, Kind: kind, Name: strings.Clone(e.Name), loose: true}
 			m.entries = append(m.entries, b)
 		}
@@ -215,8 +215,8 @@ func (m *Message) text() *Entry {
 	return nil
 }
 
-// settleText ends the open text outside of entries.
-func (m *Message) settleText() {
+// finishText ends the open text outside of entries.
+func (m *Message) finishText() {
 	if b := m.text(); b != nil {
 		m.finish(b)
 	}
@@ -277,19 +277,20 @@ func (m *Message) call(e *wire.Event) {
 		b = m.open(&wire.Event{Index: e.Index})
 	}
 	if b == nil {
-		b = &Entry{Index: e.Index, Client: -1, beyond: true, told: -1}
+		b = &Entry{Index: e.Index, Client: -1, beyond: true, followerCall: -1}
 	}
-	b.Kind, b.ID, b.Name, b.Own, b.Free = wire.KindToolUse, strings.Clone(e.ID), strings.Clone(e.Name), e.Own, e.Free
+	b.Kind, b.ID, b.Name, b.APIDefined, b.Free = wire.KindToolUse, strings.Clone(e.ID), strings.Clone(e.Name),
+		e.APIDefined, e.Free
 	m.calls = append(m.calls, b)
 	if !b.beyond {
-		b.Hidden = !e.Own && !e.Free && m.Options.Hide(b.Name)
-		if !b.Hidden && m.Options.Watch(b.Name) {
+		b.Intercepted = !e.APIDefined && !e.Free && m.Options.Intercepts(b.Name)
+		if !b.Intercepted && m.Options.Watch(b.Name) {
 			m.watch(b)
 		}
 	}
 	m.add(b, strings.TrimPrefix(e.Text, "{}")) // arguments may follow in separate events
 	b.initial = strings.Clone(e.Text)
-	if !b.Hidden && !b.held {
+	if !b.Intercepted && !b.buffered {
 		m.tellCall(b)
 	}
 }
@@ -307,10 +308,10 @@ func (m *Message) more(b *Entry, e *wire.Event) {
 			b.initial = strings.Clone(e.Text)
 		}
 	}
-	if m.to != nil && b.told >= 0 {
+	if m.to != nil && b.followerCall >= 0 {
 		// The follower has call numbers of its own.
 		call := e.Call
-		e.Call = b.told
+		e.Call = b.followerCall
 		m.to.Take(e)
 		e.Call = call
 	}
@@ -321,17 +322,18 @@ func (m *Message) tellCall(b *Entry) {
 	if m.to == nil {
 		return
 	}
-	b.told = m.told
-	m.told++
-	m.tell(wire.Event{Kind: wire.EventCall, Call: b.told, ID: b.ID, Name: b.Name, Own: b.Own, Free: b.Free,
+	b.followerCall = m.followerCalls
+	m.followerCalls++
+	m.tell(wire.Event{Kind: wire.EventCall, Call: b.followerCall, ID: b.ID, Name: b.Name, APIDefined: b.APIDefined,
+		Free: b.Free,
 		Text: b.initial})
 	if b.Arguments.Len() > 0 {
-		m.tell(wire.Event{Kind: wire.EventArguments, Call: b.told, Text: b.Arguments.String()})
+		m.tell(wire.Event{Kind: wire.EventArguments, Call: b.followerCall, Text: b.Arguments.String()})
 	}
 }
 
-// Settle turns complete entries into parts. At the end of an answer all entries are complete.
-func (m *Message) Settle() {
+// FinishEntries turns complete entries into parts. At the end of an answer all entries are complete.
+func (m *Message) FinishEntries() {
 	if m.Stopped {
 		m.closed = m.entries
 	}
@@ -359,15 +361,15 @@ func (m *Message) finish(b *Entry) {
 // is then buffered.
 func (m *Message) Asks(f Event) bool {
 	if m.Now.Asks() && m.Now.Complete() {
-		m.Held, m.Last = true, bytes.Clone(f.Data)
+		m.Buffered, m.Last = true, bytes.Clone(f.Data)
 	}
-	return m.Held
+	return m.Buffered
 }
 
 // tellEnd sends the event's usage, stop reason and end to the follower. The usage covers all
 // iterations.
 func (m *Message) tellEnd(word string) {
-	if m.to == nil || m.Held {
+	if m.to == nil || m.Buffered {
 		return
 	}
 	switch {
@@ -438,7 +440,7 @@ func (m *Message) Iterations() []Iteration {
 func (m *Message) Visibles() (elements []byte) {
 	for _, it := range m.Iterations() {
 		for i := range it.Parts {
-			if !it.Parts[i].Hidden {
+			if !it.Parts[i].Intercepted {
 				elements = rawjson.AppendElement(elements, it.Parts[i].Raw)
 			}
 		}

@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package hidden_test
+package intercept_test
 
 import (
 	"fmt"
@@ -13,14 +13,14 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/bedrock"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/intercept"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
 const note = `[llm_cache: 30 lines as in the result of Bash grep "a\.b" /src/é above]`
 
 // marked has the marks of a prompt.
-var marked = hidden.NewMarks([]string{"[[llm_cache:folded 1f3a9c27", note, "[Compacted: 12 lines, 3400 chars]",
+var marked = intercept.NewMarks([]string{"[[llm_cache:folded 1f3a9c27", note, "[Compacted: 12 lines, 3400 chars]",
 	"no mark"})
 
 // quoted encodes a text as a JSON string, in the style of some encoder.
@@ -46,11 +46,11 @@ func TestMarks(t *testing.T) {
 		{"half an escape", `\u005bllm_cache\u00`, ""},
 		{"no escape", `\u005g \ud83d[[llm_cache:folded 1f3a9c27`, "[[llm_cache:folded 1f3a9c27"},
 	} {
-		if got := marked.In(c.text); got != hidden.Plain(c.want) {
+		if got := marked.In(c.text); got != intercept.Plain(c.want) {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}
-	if got := new(hidden.Marks).In(note); got != "" {
+	if got := new(intercept.Marks).In(note); got != "" {
 		t.Errorf("without marks: got %q", got)
 	}
 }
@@ -189,10 +189,10 @@ func stream(events []string, end string) (out []string) {
 }
 
 // watch feeds events one by one and returns the client's output after each.
-func watch(w *writer, whole bool, events []string) ([]string, *hidden.Interceptor) {
+func watch(w *writer, whole bool, events []string) ([]string, *intercept.Interceptor) {
 	o := options
-	o.Whole, o.Marks = whole, func() *hidden.Marks { return marked }
-	r := hidden.NewInterceptor(w.format, o)
+	o.Whole, o.Marks = whole, func() *intercept.Marks { return marked }
+	r := intercept.NewInterceptor(w.format, o)
 	var out []string
 	for _, e := range events {
 		out = append(out, string(r.Feed([]byte(e))))
@@ -358,12 +358,12 @@ func TestCopiedMarksInDocuments(t *testing.T) {
 			`}],"stop_reason":"tool_use"}`,
 	} {
 		o := options
-		o.Marks = func() *hidden.Marks { return marked }
-		if out, done := hidden.NewInterceptor(format, o).Whole([]byte(body)); done {
+		o.Marks = func() *intercept.Marks { return marked }
+		if out, done := intercept.NewInterceptor(format, o).Whole([]byte(body)); done {
 			t.Errorf("%s: the client got %s", format, out)
 		}
 		clean := strings.ReplaceAll(body, "30 lines", "31 lines")
-		if out, done := hidden.NewInterceptor(format, o).Whole([]byte(clean)); !done || string(out) != clean {
+		if out, done := intercept.NewInterceptor(format, o).Whole([]byte(clean)); !done || string(out) != clean {
 			t.Errorf("%s: without a mark the client got %s", format, out)
 		}
 	}

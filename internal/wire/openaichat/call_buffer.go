@@ -19,29 +19,29 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// holder buffers the entries of tool_calls until the next call begins or the choice has a
+// callBuffer buffers the entries of tool_calls until the next call begins or the choice has a
 // finish_reason.
-type holder struct {
-	choices map[int64]*heldChoice
-	open    []*heldCall // in the order in which they began
-	joined  bool        // all calls of a choice go into the chunk with its finish_reason
+type callBuffer struct {
+	choices map[int64]*bufferedChoice
+	open    []*bufferedCall // in the order in which they began
+	joined  bool            // all calls of a choice go into the chunk with its finish_reason
 
 	// The entry being read, and its chunk.
 	out          *translate.Buffer
 	entry, chunk []byte
 }
 
-// heldChoice reads the calls of one choice with an answerReader.
-type heldChoice struct {
-	h     *holder
+// bufferedChoice reads the calls of one choice with an answerReader.
+type bufferedChoice struct {
+	h     *callBuffer
 	index int64
 	read  answerReader
-	calls []*heldCall // indexed by the reader's numbers of calls
-	next  int64       // the lowest free index
+	calls []*bufferedCall // indexed by the reader's numbers of calls
+	next  int64           // the lowest free index
 }
 
-// heldCall is a call of one choice: its first entry, and all its arguments.
-type heldCall struct {
+// bufferedCall is a call of one choice: its first entry, and all its arguments.
+type bufferedCall struct {
 	choice, index int64
 	id, name      string
 	chunk         []byte // the chunk with the call's first entry
@@ -50,12 +50,12 @@ type heldCall struct {
 	more          bool // a part of the call was sent before
 }
 
-func (h *holder) Event(o *translate.Buffer, name string, data []byte, root gjson.Result) bool {
+func (h *callBuffer) Event(o *translate.Buffer, name string, data []byte, root gjson.Result) bool {
 	choices := root.Get("choices")
 	rest := data // the chunk without its calls
 	drop := choices.IsArray() && !root.Get("usage").IsObject()
 	var patched []byte
-	held := false
+	buffered := false
 	choices.ForEach(func(_, choice gjson.Result) bool {
 		delta := choice.Get("delta")
 		calls := delta.Get("tool_calls")
@@ -65,7 +65,7 @@ func (h *holder) Event(o *translate.Buffer, name string, data []byte, root gjson
 			left = []byte(delta.Raw)
 		}
 		if calls.IsArray() {
-			held = true
+			buffered = true
 			calls.ForEach(func(_, entry gjson.Result) bool {
 				h.take(o, choice.Get("index").Int(), entry, data)
 				return true
@@ -80,7 +80,7 @@ func (h *holder) Event(o *translate.Buffer, name string, data []byte, root gjson
 		case !finish:
 		case h.joined:
 			if entries := h.join(choice.Get("index").Int()); entries != nil {
-				held = true
+				buffered = true
 				left = translate.ReplaceMembers(left, wire.Member{Name: "tool_calls", Value: entries})
 				raw = translate.ReplaceMembers(raw, wire.Member{Name: "delta", Value: left})
 			}
@@ -90,7 +90,7 @@ func (h *holder) Event(o *translate.Buffer, name string, data []byte, root gjson
 		patched = rawjson.AppendElement(patched, raw)
 		return true
 	})
-	if held {
+	if buffered {
 		if drop {
 			return false
 		}
@@ -102,13 +102,13 @@ func (h *holder) Event(o *translate.Buffer, name string, data []byte, root gjson
 }
 
 // take buffers an entry of tool_calls. The start of a call sends the complete calls before it.
-func (h *holder) take(o *translate.Buffer, choice int64, entry gjson.Result, chunk []byte) {
+func (h *callBuffer) take(o *translate.Buffer, choice int64, entry gjson.Result, chunk []byte) {
 	c := h.choices[choice]
 	if c == nil {
-		c = &heldChoice{h: h, index: choice}
+		c = &bufferedChoice{h: h, index: choice}
 		c.read.Sink = c
 		if h.choices == nil {
-			h.choices = map[int64]*heldChoice{}
+			h.choices = map[int64]*bufferedChoice{}
 		}
 		h.choices[choice] = c
 	}
@@ -121,11 +121,11 @@ func (h *holder) take(o *translate.Buffer, choice int64, entry gjson.Result, chu
 }
 
 // Take implements [wire.Sink].
-func (c *heldChoice) Take(e *wire.Event) {
+func (c *bufferedChoice) Take(e *wire.Event) {
 	switch e.Kind {
 	case wire.EventCall:
 		c.h.sendComplete(c)
-		call := &heldCall{choice: c.index, index: c.next, id: strings.Clone(e.ID), name: strings.Clone(e.Name),
+		call := &bufferedCall{choice: c.index, index: c.next, id: strings.Clone(e.ID), name: strings.Clone(e.Name),
 			chunk: bytes.Clone(c.h.chunk), entry: c.h.entry}
 		// keep the server's numbering
 		if index := gjson.GetBytes(c.h.entry, "index"); index.Exists() && index.Int() > c.next {
@@ -150,7 +150,7 @@ func (c *heldChoice) Take(e *wire.Event) {
 }
 
 // sendComplete sends the calls of a choice up to the first incomplete one.
-func (h *holder) sendComplete(c *heldChoice) {
+func (h *callBuffer) sendComplete(c *bufferedChoice) {
 	for i, call := range c.calls {
 		switch {
 		case call.sent:
@@ -173,7 +173,7 @@ func textOf(entry gjson.Result) (kind, text string) {
 
 // whole returns the entry of a call with all its arguments, a unique index and an id. An entry without
 // a call is returned unchanged.
-func (c *heldCall) whole() []byte {
+func (c *bufferedCall) whole() []byte {
 	kind, text := textOf(gjson.ParseBytes(c.entry))
 	call := gjson.GetBytes(c.entry, kind)
 	if !call.IsObject() {
@@ -197,7 +197,7 @@ func (c *heldCall) whole() []byte {
 }
 
 // inventID returns an id for a call without one. It is a hash of the answer id and the position.
-func (c *heldCall) inventID() string {
+func (c *bufferedCall) inventID() string {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, gjson.GetBytes(c.chunk, "id").Str)
 	_, _ = fmt.Fprintf(h, "/%d/%d", c.choice, c.index)
@@ -205,7 +205,7 @@ func (c *heldCall) inventID() string {
 }
 
 // join returns the calls of a choice as an array, nil if there are none.
-func (h *holder) join(choice int64) (entries []byte) {
+func (h *callBuffer) join(choice int64) (entries []byte) {
 	for _, c := range h.open {
 		if c.choice != choice {
 			continue
@@ -223,12 +223,12 @@ func (h *holder) join(choice int64) (entries []byte) {
 }
 
 // empty reports whether the entry is a function without a name, which is no call.
-func (c *heldCall) empty() bool {
+func (c *bufferedCall) empty() bool {
 	kind, _ := textOf(gjson.ParseBytes(c.entry))
 	return c.name == "" && !c.more && gjson.GetBytes(c.entry, kind).IsObject()
 }
 
-func (h *holder) send(o *translate.Buffer, c *heldCall) {
+func (h *callBuffer) send(o *translate.Buffer, c *bufferedCall) {
 	if c.sent = true; c.empty() {
 		return
 	}
@@ -237,7 +237,7 @@ func (h *holder) send(o *translate.Buffer, c *heldCall) {
 	o.Pass("", translate.ReplaceMembers(c.chunk, wire.Member{Name: "choices", Value: choices}, wire.Member{Name: "usage"}))
 }
 
-func (h *holder) flushChoice(o *translate.Buffer, choice int64) {
+func (h *callBuffer) flushChoice(o *translate.Buffer, choice int64) {
 	for _, c := range h.open {
 		if c.choice == choice && !c.sent {
 			h.send(o, c)
@@ -247,8 +247,8 @@ func (h *holder) flushChoice(o *translate.Buffer, choice int64) {
 }
 
 // forget drops the sent calls from the buffer.
-func (h *holder) forget() {
-	h.open = slices.DeleteFunc(h.open, func(c *heldCall) bool {
+func (h *callBuffer) forget() {
+	h.open = slices.DeleteFunc(h.open, func(c *bufferedCall) bool {
 		if c.sent {
 			c.chunk, c.entry, c.args = nil, nil, nil
 		}
@@ -256,7 +256,7 @@ func (h *holder) forget() {
 	})
 }
 
-func (h *holder) Flush(o *translate.Buffer) {
+func (h *callBuffer) Flush(o *translate.Buffer) {
 	for _, c := range h.open {
 		if !c.sent {
 			h.send(o, c)
@@ -265,9 +265,9 @@ func (h *holder) Flush(o *translate.Buffer) {
 	h.forget()
 }
 
-func (h *holder) Weight() (n int) {
+func (h *callBuffer) Weight() (n int) {
 	for _, c := range h.open {
-		n += translate.HeldWeight + len(c.chunk) + len(c.entry) + len(c.args)
+		n += translate.CallWeight + len(c.chunk) + len(c.entry) + len(c.args)
 	}
 	return n
 }

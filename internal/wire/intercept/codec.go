@@ -1,25 +1,25 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package hidden
+package intercept
 
 import "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 
-// Codec is a [wire.Codec] of a format that supports hidden calls: calls that are answered on the
+// Codec is a [wire.Codec] of a format that supports intercepted calls: calls that are answered on the
 // way, without the client.
 type Codec interface {
-	// Hides reports whether the answer to a request can have hidden calls. It cannot if the next
+	// Intercepts reports whether the answer to a request can have intercepted calls. It cannot if the next
 	// request may only refer to this one.
-	Hides(v *wire.View) bool
+	Intercepts(v *wire.View) bool
 	// DeclareTool returns an entry of tools: a function with a name, a description, and a JSON
 	// schema of its arguments.
 	DeclareTool(name, description, schema string) []byte
 	// Intercept begins a message for the client.
 	Intercept(r *Message) Interception
-	// Continuation returns an answer and the results of its hidden calls as comma-separated
+	// Continuation returns an answer and the results of its intercepted calls as comma-separated
 	// messages. Appended to a request's messages, they make the upstream continue.
 	Continuation(it *Iteration) []byte
-	// Reinsert returns the edits that restore the hidden calls and results in an assistant message
+	// Reinsert returns the edits that restore the intercepted calls and results in an assistant message
 	// of the client. It returns false if the message differs from the one sent to the client.
 	Reinsert(v *wire.View, message int, its []Iteration) ([]wire.Edit, bool)
 }
@@ -29,10 +29,10 @@ func codec(f wire.Format) Codec {
 	return i
 }
 
-// Possible reports whether the answer to a request can have hidden calls, see [Codec.Hides].
+// Possible reports whether the answer to a request can have intercepted calls, see [Codec.Intercepts].
 func Possible(v *wire.View) bool {
 	i := codec(v.Format)
-	return i != nil && v.Conversation.Thread.Empty() && i.Hides(v)
+	return i != nil && v.Conversation.Thread.Empty() && i.Intercepts(v)
 }
 
 // DeclareTool calls [Codec.DeclareTool] of a format with a [Codec].

@@ -11,8 +11,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
-// holding lists the ways in which a provider retains conversations of clients that send everything.
-var holding = []struct{ name, profile, options string }{
+// retentions lists the ways in which a provider retains conversations of clients that send everything.
+var retentions = []struct{ name, profile, options string }{
 	{"threads", "anthropic-5m", `{"features":{"retain":{"threads":"on"}}}`},
 	{"websocket", "openai-responses", `{"features":{"retain":{"websocket":true}}}`},
 }
@@ -20,10 +20,11 @@ var holding = []struct{ name, profile, options string }{
 // A provider that retains conversations of clients that send everything gets new messages only. The
 // model gets the whole conversation each time. The cost equals the cost without, within a
 // hundredth.
-func TestHeld(t *testing.T) {
-	for _, c := range holding {
+func TestRetained(t *testing.T) {
+	for _, c := range retentions {
 		t.Run(c.name, func(t *testing.T) {
-			held(t, Options{Profiles: []string{c.profile}, Policies: []pipeline.Policy{pipeline.Observe, pipeline.CostAware}},
+			checkRetained(t, Options{Profiles: []string{c.profile},
+				Policies: []pipeline.Policy{pipeline.Observe, pipeline.CostAware}},
 				c.options, "testdata/traces")
 		})
 	}
@@ -32,7 +33,7 @@ func TestHeld(t *testing.T) {
 // The same with recordings. Over a WebSocket the model's own answers equal those that the client
 // sends back, to the byte. So the simulated cache finds them when all is sent again, after a fold
 // or on a new connection.
-func TestRecordedHeld(t *testing.T) {
+func TestRetainedRecordings(t *testing.T) {
 	if testing.Short() {
 		t.Skip("replays tens of megabytes twice")
 	}
@@ -42,12 +43,12 @@ func TestRecordedHeld(t *testing.T) {
 			some = append(some, f)
 		}
 	}
-	for _, c := range holding {
-		t.Run(c.name, func(t *testing.T) { held(t, Options{Profiles: []string{c.profile}}, c.options, some...) })
+	for _, c := range retentions {
+		t.Run(c.name, func(t *testing.T) { checkRetained(t, Options{Profiles: []string{c.profile}}, c.options, some...) })
 	}
 }
 
-func held(t *testing.T, o Options, options string, paths ...string) {
+func checkRetained(t *testing.T, o Options, options string, paths ...string) {
 	t.Helper()
 	plain := replayed(t, o, paths...)
 	o.Handler = []byte(options)
@@ -59,14 +60,14 @@ func held(t *testing.T, o Options, options string, paths ...string) {
 		c, all := &report.Runs[i].Total, &plain.Runs[i].Total
 		t.Logf("%s, %s: of %d requests went %v; bytes on the wire %.4f of whole; cost %.4f of the client's own, without "+
 			"%.4f; harm %d, %d; resent %d",
-			c.Profile, c.Policy, c.Calls, c.Held, float64(c.Wire)/float64(c.Whole), c.CostRatio(), all.CostRatio(), c.Harmed,
+			c.Profile, c.Policy, c.Calls, c.Retained, float64(c.Wire)/float64(c.Whole), c.CostRatio(), all.CostRatio(), c.Harmed,
 			all.Harmed, c.Resent)
 		if d := c.CostRatio() - all.CostRatio(); d > 0.01 || d < -0.01 || c.Harmed != all.Harmed {
 			t.Errorf("%s, %s: the cost is %.4f of the client's own, not %.4f; harm %d, not %d", c.Profile, c.Policy,
 				c.CostRatio(), all.CostRatio(), c.Harmed, all.Harmed)
 		}
-		if c.Held["delta"] < c.Calls/2 || c.Wire > c.Whole*3/4 {
-			t.Errorf("%s, %s: of %d requests went %v, %d bytes of %d", c.Profile, c.Policy, c.Calls, c.Held, c.Wire, c.Whole)
+		if c.Retained["delta"] < c.Calls/2 || c.Wire > c.Whole*3/4 {
+			t.Errorf("%s, %s: of %d requests went %v, %d bytes of %d", c.Profile, c.Policy, c.Calls, c.Retained, c.Wire, c.Whole)
 		}
 	}
 }

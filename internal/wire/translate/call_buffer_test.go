@@ -19,8 +19,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-func hold(f wire.Format, data []byte, cuts ...int) []byte {
-	h := translate.NewHold(f, false)
+func buffered(f wire.Format, data []byte, cuts ...int) []byte {
+	h := translate.NewBufferer(f, false)
 	var out []byte
 	at := 0
 	for _, cut := range append(cuts, len(data)) {
@@ -34,15 +34,15 @@ func hold(f wire.Format, data []byte, cuts ...int) []byte {
 	return append(out, h.Close(false)...)
 }
 
-// TestHold: the turn stays the same, each call's arguments are in one event, and the output does
+// TestBufferer: the turn stays the same, each call's arguments are in one event, and the output does
 // not depend on the cuts of the stream.
-func TestHold(t *testing.T) {
+func TestBufferer(t *testing.T) {
 	for _, f := range answers.All(t) {
 		if !f.Stream {
 			continue
 		}
 		t.Run(f.Name, func(t *testing.T) {
-			out := hold(f.Format, f.Data)
+			out := buffered(f.Format, f.Data)
 			got, want := decoded(f.Format, true, out), decoded(f.Format, true, f.Data)
 			if !want.Done { // buffered calls stay buffered
 				got.Calls, want.Calls = nil, nil
@@ -69,7 +69,7 @@ func TestHold(t *testing.T) {
 				}
 			}
 			for i := 0; i < len(f.Data); i += 1 + len(f.Data)/100 {
-				if cut := hold(f.Format, f.Data, i); !bytes.Equal(cut, out) {
+				if cut := buffered(f.Format, f.Data, i); !bytes.Equal(cut, out) {
 					t.Fatalf("cut at %d:\n%s\nwant\n%s", i, cut, out)
 				}
 			}
@@ -77,9 +77,9 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// TestHoldStreamsText: text reaches the client while a call is buffered.
-func TestHoldStreamsText(t *testing.T) {
-	h := translate.NewHold(wire.OpenAIChat, false)
+// TestBuffererStreamsText: text reaches the client while a call is buffered.
+func TestBuffererStreamsText(t *testing.T) {
+	h := translate.NewBufferer(wire.OpenAIChat, false)
 	chunk := func(delta string) []byte {
 		return fmt.Appendf(nil, "data: {\"id\":\"c\",\"x\":1,\"choices\":[{\"index\":0,\"delta\":%s}]}\n\n", delta)
 	}
@@ -99,9 +99,9 @@ func TestHoldStreamsText(t *testing.T) {
 	}
 }
 
-// TestHoldTexts: the text of a call arrives whole for each kind of call, also if a server sends an
+// TestBuffererTexts: the text of a call arrives whole for each kind of call, also if a server sends an
 // object in its place.
-func TestHoldTexts(t *testing.T) {
+func TestBuffererTexts(t *testing.T) {
 	for _, c := range []struct {
 		at, want string
 		entries  []string
@@ -112,7 +112,7 @@ func TestHoldTexts(t *testing.T) {
 		{"type", "strange", []string{`"id":"a","type":"strange"`}},
 	} {
 		for _, joined := range []bool{false, true} {
-			h := translate.NewHold(wire.OpenAIChat, joined)
+			h := translate.NewBufferer(wire.OpenAIChat, joined)
 			var out []byte
 			for _, e := range c.entries {
 				out = append(out, h.Feed([]byte(`data: {"id":"c","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,`+e+
@@ -128,9 +128,9 @@ func TestHoldTexts(t *testing.T) {
 	}
 }
 
-// TestHoldCalls: call fragments of different servers reach clients, which join them by index, as
+// TestBuffererCalls: call fragments of different servers reach clients, which join them by index, as
 // the calls that the model made, each with an id.
-func TestHoldCalls(t *testing.T) {
+func TestBuffererCalls(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		entries []string
@@ -152,7 +152,7 @@ func TestHoldCalls(t *testing.T) {
 			`{"index":1,"id":"b","type":"function","function":{}}`}, []string{`0 read {}`}},
 	} {
 		for _, joined := range []bool{false, true} {
-			h := translate.NewHold(wire.OpenAIChat, joined)
+			h := translate.NewBufferer(wire.OpenAIChat, joined)
 			var out []byte
 			for _, e := range c.entries {
 				out = append(out, h.Feed([]byte(`data: {"id":"c","choices":[{"index":0,"delta":{"tool_calls":[`+e+"]}}]}\n\n"))...)
@@ -181,8 +181,8 @@ func TestHoldCalls(t *testing.T) {
 	}
 }
 
-// FuzzHold: no stream makes a Hold panic, lose text or end an unfinished answer.
-func FuzzHold(f *testing.F) {
+// FuzzBufferer: no stream makes a Bufferer panic, lose text or end an unfinished answer.
+func FuzzBufferer(f *testing.F) {
 	for _, a := range answers.All(f) {
 		for i, format := range translate.Formats() {
 			if a.Format == format {
@@ -192,8 +192,8 @@ func FuzzHold(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte, format uint8, cut uint16) {
 		fm := translate.Formats()[int(format)%len(translate.Formats())]
-		out := hold(fm, data)
-		if again := hold(fm, data, min(int(cut), len(data))); !bytes.Equal(out, again) {
+		out := buffered(fm, data)
+		if again := buffered(fm, data, min(int(cut), len(data))); !bytes.Equal(out, again) {
 			t.Fatalf("cut: %q, want %q", again, out)
 		}
 		want := decoded(fm, true, data)

@@ -50,7 +50,7 @@ type App struct {
 	// Users tell who is who, in the report, on the page, on record, in metrics, in
 	// queues and budgets. Whoever is not named there is called as Caddy has
 	// authenticated them, or else by 16 digits, a keyed hash of the key.
-	Users []tenant.User `json:"users,omitempty"`
+	Users []tenant.UserEntry `json:"users,omitempty"`
 
 	// UsersFile is a file with more of them: a line each, what they are known by
 	// and the name. It may be named by placeholders, and is read when the configuration is
@@ -104,7 +104,7 @@ type App struct {
 	spent    *allowance.Ledger // what openBudgets has read
 	logger   *zap.Logger
 
-	people  *tenant.People
+	people  *tenant.Users
 	prices  *pricing.Table
 	base    *pricing.Table     // of the program, without the files of the configuration
 	storage storage            // Caddy's
@@ -158,7 +158,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return err
 	}
 	var err error
-	if a.people, err = tenant.NewPeople(a.Users, option.Expand(a.UsersFile)); err != nil {
+	if a.people, err = tenant.NewUsers(a.Users, option.Expand(a.UsersFile)); err != nil {
 		return err
 	}
 	if err := a.provisionPrices(ctx); err != nil {
@@ -212,7 +212,7 @@ func (a *App) Validate() error {
 }
 
 // People tell who is behind requests.
-func (a *App) People() *tenant.People { return a.people }
+func (a *App) People() *tenant.Users { return a.people }
 
 // Prices are those of models.
 func (a *App) Prices() *pricing.Table { return a.prices }
@@ -328,7 +328,7 @@ func (a *App) govern() {
 	if err := a.adjustOriginals(); err != nil {
 		a.logger.Error("moving folded texts", zap.Error(err))
 	}
-	s.Carrier.Use(a.server)
+	s.Sender.Use(a.server)
 	a.keepAlive.Govern(s)
 	a.setMemory()
 	a.adjustAudit()

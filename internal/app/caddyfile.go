@@ -91,10 +91,10 @@ func (a *App) parseKeepAlive(d *caddyfile.Dispenser) error {
 
 // parseUser parses what one person is known by, or what names everybody.
 func (a *App) parseUser(d *caddyfile.Dispenser) error {
-	var u tenant.User
+	var u tenant.UserEntry
 	switch args := d.RemainingArgs(); len(args) {
 	case 2:
-		u = tenant.User{Is: args[0], Name: args[1]}
+		u = tenant.UserEntry{Is: args[0], Name: args[1]}
 		if u.Name == "" {
 			return d.Err("user: the name is empty")
 		}

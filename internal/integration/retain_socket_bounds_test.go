@@ -29,8 +29,8 @@ func TestHoldSocketCutWhole(t *testing.T) {
 			return a
 		})
 		c.ask()
-		if held := c.ask(); turn > 0 && !strings.HasPrefix(held, "delta") && !strings.Contains(held, "lost") {
-			t.Errorf("then %s", held)
+		if retained := c.ask(); turn > 0 && !strings.HasPrefix(retained, "delta") && !strings.Contains(retained, "lost") {
+			t.Errorf("then %s", retained)
 		}
 	}
 }
@@ -48,8 +48,8 @@ func TestHoldSocketLimit(t *testing.T) {
 	u.restart(0)
 	u.cut()
 	c.ask()
-	if held := c.ask(); !strings.HasPrefix(held, "delta") {
-		t.Errorf("then %s", held)
+	if retained := c.ask(); !strings.HasPrefix(retained, "delta") {
+		t.Errorf("then %s", retained)
 	}
 }
 
@@ -62,8 +62,8 @@ func TestHoldSocketRefused(t *testing.T) {
 	for i := range 3 {
 		c := &poster{t: t, p: p, u: u, key: "a", id: fmt.Sprint(i), stream: true, alone: true}
 		for range 3 {
-			if held := c.ask(); !strings.HasPrefix(held, "whole; cause=refused") {
-				t.Errorf("went as %s", held)
+			if retained := c.ask(); !strings.HasPrefix(retained, "whole; cause=refused") {
+				t.Errorf("went as %s", retained)
 			}
 		}
 	}
@@ -74,8 +74,8 @@ func TestHoldSocketRefused(t *testing.T) {
 	u.set(func() { u.refuse = 0 })
 	c := &poster{t: t, p: p, u: u, key: "b", id: "other", stream: true, alone: true}
 	c.ask()
-	if held := c.ask(); !strings.HasPrefix(held, "delta") {
-		t.Errorf("then %s", held)
+	if retained := c.ask(); !strings.HasPrefix(retained, "delta") {
+		t.Errorf("then %s", retained)
 	}
 	// An upstream that is away for a moment: the request is posted, the next one tries again.
 	u.cut()
@@ -83,8 +83,8 @@ func TestHoldSocketRefused(t *testing.T) {
 	c.ask()
 	u.set(func() { u.refuse = 0 })
 	c.ask()
-	if held := c.ask(); !strings.HasPrefix(held, "delta") {
-		t.Errorf("then %s", held)
+	if retained := c.ask(); !strings.HasPrefix(retained, "delta") {
+		t.Errorf("then %s", retained)
 	}
 	if n := p.metric(`caddy_llm_cache_retain_posts_total{cause="unreached"}`); n < 1 {
 		t.Errorf("%v posts were counted", n)
@@ -135,8 +135,8 @@ func TestHoldSocketTogether(t *testing.T) {
 	})
 	c.take(<-answers)
 	c.ask()
-	if held := c.ask(); !strings.HasPrefix(held, "delta") {
-		t.Errorf("then %s", held)
+	if retained := c.ask(); !strings.HasPrefix(retained, "delta") {
+		t.Errorf("then %s", retained)
 	}
 }
 
@@ -183,8 +183,8 @@ func TestHoldSocketReload(t *testing.T) {
 	})
 	var all sync.WaitGroup
 	all.Go(func() {
-		if held := c.ask(); !strings.HasPrefix(held, "delta") {
-			t.Errorf("went as %s", held)
+		if retained := c.ask(); !strings.HasPrefix(retained, "delta") {
+			t.Errorf("went as %s", retained)
 		}
 	})
 	<-arrived
@@ -192,11 +192,11 @@ func TestHoldSocketReload(t *testing.T) {
 	p.reload(site)
 	close(release)
 	all.Wait()
-	if held := c.ask(); !strings.HasPrefix(held, "whole; cause=lost") {
-		t.Errorf("behind the reload: %s", held)
+	if retained := c.ask(); !strings.HasPrefix(retained, "whole; cause=lost") {
+		t.Errorf("behind the reload: %s", retained)
 	}
-	if held := c.ask(); !strings.HasPrefix(held, "delta") {
-		t.Errorf("then %s", held)
+	if retained := c.ask(); !strings.HasPrefix(retained, "delta") {
+		t.Errorf("then %s", retained)
 	}
 }
 
@@ -229,10 +229,10 @@ func TestHoldSocketLeft(t *testing.T) {
 	<-begun
 	leave()
 	all.Wait()
-	if held := c.ask(); !strings.HasPrefix(held, "whole") {
-		t.Errorf("then %s", held)
+	if retained := c.ask(); !strings.HasPrefix(retained, "whole") {
+		t.Errorf("then %s", retained)
 	}
-	if held := c.ask(); !strings.HasPrefix(held, "delta") {
-		t.Errorf("then %s", held)
+	if retained := c.ask(); !strings.HasPrefix(retained, "delta") {
+		t.Errorf("then %s", retained)
 	}
 }

@@ -85,7 +85,8 @@ func (c *catching) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 func (u *socketed) restart(life time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.model = &simulator.Handler{Cache: pricing.NewSimulator(pricing.SimulatorConfig{}), SocketLife: life,
+	u.model = &simulator.Handler{
+		Cache: pricing.NewSimulator(pricing.SimulatorConfig{}), SocketLife: life,
 		Hooks: simulator.Hooks{
 			Answer: func(_ context.Context, v *wire.View) *simulator.Answer {
 				u.mu.Lock()
@@ -102,15 +103,18 @@ func (u *socketed) restart(life time.Duration) {
 				}
 				return calling(n)
 			},
-		}}
+		},
+	}
 }
 
 func calling(n int) *simulator.Answer {
 	return &simulator.Answer{Blocks: []simulator.Block{
 		{Type: simulator.Thinking, Text: "Tests \"first\".", Signature: simulator.Sign("Tests \"first\".")},
 		{Type: simulator.Text, Text: "I run them, é."},
-		{Type: simulator.ToolUse, ID: fmt.Sprint("call_", n), Name: "Bash",
-			Input: json.RawMessage(`{"command":"go test ./... # \u00e9"}`)},
+		{
+			Type: simulator.ToolUse, ID: fmt.Sprint("call_", n), Name: "Bash",
+			Input: json.RawMessage(`{"command":"go test ./... # \u00e9"}`),
+		},
 	}}
 }
 
@@ -252,12 +256,12 @@ func TestHoldSocket(t *testing.T) {
 			delta := `caddy_llm_cache_retain_requests_total{driver="websocket",sent="delta"}`
 			before := p.metric(delta)
 			c := &poster{t: t, p: p, u: u, key: "a", id: "one", stream: stream, alone: true}
-			if held := c.ask(); !strings.HasPrefix(held, "whole; cause=new") {
-				t.Errorf("the first went as %s", held)
+			if retained := c.ask(); !strings.HasPrefix(retained, "whole; cause=new") {
+				t.Errorf("the first went as %s", retained)
 			}
 			for range 9 {
-				if held := c.ask(); !strings.HasPrefix(held, "delta; sent=") {
-					t.Errorf("turn %d went as %s", c.turn, held)
+				if retained := c.ask(); !strings.HasPrefix(retained, "delta; sent=") {
+					t.Errorf("turn %d went as %s", c.turn, retained)
 				}
 			}
 			shakes, posts, prompts := u.counts()
@@ -274,13 +278,15 @@ func TestHoldSocket(t *testing.T) {
 				t.Errorf("sessions are %+v, want one conversation of ten requests", list)
 			}
 			// Another tenant's conversation, word for word, is another's.
-			other := &poster{t: t, p: p, u: u, key: "b", id: "one", stream: stream, alone: true, items: slices.Clone(c.items),
-				turn: c.turn}
-			if held := other.ask(); !strings.HasPrefix(held, "whole; cause=new") {
-				t.Errorf("another tenant's went as %s", held)
+			other := &poster{
+				t: t, p: p, u: u, key: "b", id: "one", stream: stream, alone: true, items: slices.Clone(c.items),
+				turn: c.turn,
 			}
-			if held := c.ask(); !strings.HasPrefix(held, "delta") {
-				t.Errorf("then %s", held)
+			if retained := other.ask(); !strings.HasPrefix(retained, "whole; cause=new") {
+				t.Errorf("another tenant's went as %s", retained)
+			}
+			if retained := c.ask(); !strings.HasPrefix(retained, "delta") {
+				t.Errorf("then %s", retained)
 			}
 			if shakes, _, _ := u.counts(); shakes != 2 {
 				t.Errorf("%d connections", shakes)
@@ -300,8 +306,8 @@ func TestHoldSocketEdited(t *testing.T) {
 		last := gjson.Parse(c.items[len(c.items)-1])
 		c.items[len(c.items)-1] = `{"type":"function_call_output","call_id":"` + last.Get("call_id").Str + `","output":` +
 			string(text) + `}`
-		if held := c.ask(); !strings.HasPrefix(held, "delta") {
-			t.Errorf("turn %d went as %s", n, held)
+		if retained := c.ask(); !strings.HasPrefix(retained, "delta") {
+			t.Errorf("turn %d went as %s", n, retained)
 		}
 		u.set(func() {
 			outputs := gjson.Get(u.prompts[len(u.prompts)-1], `input.#(type=="function_call_output")#.output`).Array()
@@ -398,16 +404,16 @@ func TestHoldSocketFaults(t *testing.T) {
 			}
 			before := counted()
 			c.fault(u, client)
-			held := client.ask()
-			cause, _, _ := strings.Cut(strings.TrimPrefix(held, "whole; cause="), ";")
+			retained := client.ask()
+			cause, _, _ := strings.Cut(strings.TrimPrefix(retained, "whole; cause="), ";")
 			if !slices.Contains(c.causes, cause) {
-				t.Errorf("went as %s, want %s", held, c.causes)
+				t.Errorf("went as %s, want %s", retained, c.causes)
 			}
 			if n := counted() - before; n != 1 {
 				t.Errorf("%v were counted, want 1", n)
 			}
-			if held := client.ask(); !strings.HasPrefix(held, "delta") {
-				t.Errorf("then %s", held)
+			if retained := client.ask(); !strings.HasPrefix(retained, "delta") {
+				t.Errorf("then %s", retained)
 			}
 			if _, posts, _ := u.counts(); posts != 0 {
 				t.Errorf("%d posts", posts)

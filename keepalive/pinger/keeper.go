@@ -34,7 +34,7 @@ type Keeper struct {
 	// Optional.
 	Watcher Watcher
 
-	carrier *selfrequest.Carrier
+	sender  *selfrequest.Sender
 	clock   clock.Clock
 	learned atomic.Bool
 
@@ -46,7 +46,7 @@ type Keeper struct {
 // Of returns the keeper of a state.
 func Of(s *state.State) *Keeper {
 	return state.Part(s, func() *Keeper {
-		k := New(&s.Carrier, s.Clock)
+		k := New(&s.Sender, s.Clock)
 		k.Store = s.Store
 		return k
 	})
@@ -65,8 +65,8 @@ var (
 var instant = keepalive.At
 
 // New returns a keeper that sends its pings through a carrier.
-func New(carrier *selfrequest.Carrier, c clock.Clock) *Keeper {
-	return &Keeper{Schedule: keepalive.New((*Limits)(nil).options()), carrier: carrier, clock: c}
+func New(sender *selfrequest.Sender, c clock.Clock) *Keeper {
+	return &Keeper{Schedule: keepalive.New((*Limits)(nil).options()), sender: sender, clock: c}
 }
 
 func (k *Keeper) now() keepalive.Instant { return instant(k.clock.Now()) }
@@ -87,7 +87,7 @@ func (k *Keeper) awake() {
 	defer k.mu.Unlock()
 	due, ok := k.Schedule.Next()
 	// Without a next ping, the end of a ping or the next idle conversation sets the time.
-	if !ok || k.carrier.Running() == nil {
+	if !ok || k.sender.Running() == nil {
 		return
 	}
 	wait := min(due-k.now().Mono, maxWait)

@@ -30,7 +30,7 @@ func await(t *testing.T, what string, f func() bool) {
 
 // TestPingPanics: a ping that panics ends, and the next one takes its place in flight.
 func TestPingPanics(t *testing.T) {
-	carrier := new(selfrequest.Carrier)
+	carrier := new(selfrequest.Sender)
 	carrier.Use(nil)
 	k := New(carrier, clock.Machine)
 	k.Schedule.Configure(keepalive.Options{Flying: 1})

@@ -136,8 +136,8 @@ const (
 var CoalesceOutcomes = []string{string(Written), string(Expired), string(Gone), string(Crowded)}
 
 const (
-	// maxFlights bounds the prefixes being written, mostKnown the written prefixes in memory,
-	// mostWaiting the waiting requests.
+	// maxFlights bounds the prefixes being written, maxKnown the written prefixes in memory,
+	// maxWaiting the waiting requests.
 	maxFlights = 1024
 	maxKnown   = 4096
 	maxWaiting = 256

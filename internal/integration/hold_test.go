@@ -139,7 +139,7 @@ func twoSites(t testing.TB, model *upstream) *edgeAndOrigin { return apart(t, mo
 // apart starts them on a line of so many bytes a second to the origin, and so long.
 func apart(t testing.TB, model *upstream, rate int64, delay time.Duration) *edgeAndOrigin {
 	t.Helper()
-	s := &edgeAndOrigin{model: model, policy: "policy observe\nhold origin"}
+	s := &edgeAndOrigin{model: model, policy: "policy observe\nretain origin"}
 	s.line = newLine(t, rate, delay)
 	s.towards = s.line.Addr().String()
 	s.proxy = &proxy{
@@ -241,9 +241,9 @@ func (s *edgeAndOrigin) misses(cause string) (n float64, resends float64) {
 		s.metric(`caddy_llm_cache_retain_resends_total{driver="origin"}`)
 }
 
-// TestHoldFaults: whatever goes wrong between edge and origin, the model gets what the
+// TestRetainFaults: whatever goes wrong between edge and origin, the model gets what the
 // client sent, once, the client an answer, and somebody counts.
-func TestHoldFaults(t *testing.T) {
+func TestRetainFaults(t *testing.T) {
 	for _, test := range []struct {
 		name, cause string
 		fault       func(t *testing.T, s *edgeAndOrigin)
@@ -292,9 +292,9 @@ func TestHoldFaults(t *testing.T) {
 	}
 }
 
-// TestHoldTooLarge: a body that is too large for the origin goes whole, and costs the other
+// TestRetainTooLarge: a body that is too large for the origin goes whole, and costs the other
 // conversations nothing.
-func TestHoldTooLarge(t *testing.T) {
+func TestRetainTooLarge(t *testing.T) {
 	s := twoSites(t, newUpstream(t, answerMessage))
 	s.load(s.sites("llm_cache_origin {\nmax_body 64KiB\n}"))
 	large := strings.Replace(conversation(40, false), "Fix the build.", "Write a book.", 1)
@@ -332,10 +332,10 @@ func (s *edgeAndOrigin) tamper(t *testing.T, f func(h http.Header, body []byte))
 	s.load(s.sites("llm_cache_origin"))
 }
 
-// TestHoldForeign: a server that holds nothing is never sent a delta. One that stands in
+// TestRetainForeign: a server that holds nothing is never sent a delta. One that stands in
 // the place of an origin gets one that it cannot read, and the whole, whatever it says of
 // the first.
-func TestHoldForeign(t *testing.T) {
+func TestRetainForeign(t *testing.T) {
 	s := twoSites(t, newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
 		if r.Header.Get("Content-Encoding") == "llm-cache-delta" && n%2 == 0 {
 			http.Error(w, "what is that?", http.StatusBadRequest)
@@ -374,9 +374,9 @@ func TestHoldForeign(t *testing.T) {
 	}
 }
 
-// TestHoldTogether: requests of one conversation that are on their way at once go on from
+// TestRetainTogether: requests of one conversation that are on their way at once go on from
 // the same, and each reaches the model as it was sent.
-func TestHoldTogether(t *testing.T) {
+func TestRetainTogether(t *testing.T) {
 	s := twoSites(t, newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
 		time.Sleep(time.Duration(n%5) * 3 * time.Millisecond)
 		answerMessage(w, r, n)

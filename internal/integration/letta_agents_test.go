@@ -288,7 +288,7 @@ func TestLettaAgentsApart(t *testing.T) {
 // again. The admin API shows those that are known.
 func TestLettaAgentsBound(t *testing.T) {
 	s := newRESTServer(t)
-	p := start(t, withAgents(s, "limit 2\n"))
+	p := start(t, withAgents(s, "max_agents 2\n"))
 	ask := func(session string) {
 		t.Helper()
 		res := p.post("/v1/chat/completions",

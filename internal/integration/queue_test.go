@@ -205,7 +205,7 @@ func TestQueueForgetsThoseWhoLeave(t *testing.T) {
 func TestDetachedKeepsNoPlaceInTheQueue(t *testing.T) {
 	b := newSlowBox(t)
 	p := start(t,
-		fmt.Sprintf("llm_cache {\n upstream ollama {\n format anthropic\n}\n rejoin 1m\n queue {\n slots 1\n waiting "+
+		fmt.Sprintf("llm_cache {\n upstream ollama {\n format anthropic\n}\n rejoin 1m\n queue {\n slots 1\n max_waiting "+
 			"1\n}\n}\nreverse_proxy %s", strings.TrimPrefix(b.URL, "http://")))
 	var (
 		wg      sync.WaitGroup

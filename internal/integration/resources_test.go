@@ -179,7 +179,7 @@ func TestBesides(t *testing.T) {
 	})
 	for _, site := range []string{
 		"", "retain threads on", "retain websocket on", "retain origin", "upstream openai",
-		"upstream openai\nhold websocket on",
+		"upstream openai\nretain websocket on",
 		"upstream anthropic", "upstream gemini", "upstream mlx_lm", "upstream {\nformat anthropic\n}",
 		"upstream {\nformat openai_chat\n}", "upstream {\nformat openai_responses\n}",
 		"upstream {\nformat gemini\n}", "upstream {\nformat interactions\n}",

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// TestHoldAnswers: what the model answers to a request that was made whole is what the
+// TestRetainAnswers: what the model answers to a request that was made whole is what the
 // client gets: errors, short and long, and streams as they are written.
-func TestHoldAnswers(t *testing.T) {
+func TestRetainAnswers(t *testing.T) {
 	next := make(chan struct{})
 	failure, status := "", http.StatusOK
 	s := twoSites(t, newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {

@@ -16,9 +16,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/simulator"
 )
 
-// TestHoldSocketCutWhole: a client that wants its answer in one piece gets one, though the
+// TestRetainSocketCutWhole: a client that wants its answer in one piece gets one, though the
 // connection was cut amid it.
-func TestHoldSocketCutWhole(t *testing.T) {
+func TestRetainSocketCutWhole(t *testing.T) {
 	u := newSocketed(t)
 	p := start(t, u.site("policy observe\n"))
 	c := &poster{t: t, p: p, u: u, key: "a", id: "one", alone: true}
@@ -35,9 +35,9 @@ func TestHoldSocketCutWhole(t *testing.T) {
 	}
 }
 
-// TestHoldSocketLimit: where the provider's time for a connection is over, the next request
+// TestRetainSocketLimit: where the provider's time for a connection is over, the next request
 // opens another one.
-func TestHoldSocketLimit(t *testing.T) {
+func TestRetainSocketLimit(t *testing.T) {
 	u := newSocketed(t)
 	u.restart(time.Nanosecond)
 	p := start(t, u.site("policy observe\n"))
@@ -53,9 +53,9 @@ func TestHoldSocketLimit(t *testing.T) {
 	}
 }
 
-// TestHoldSocketRefused: an upstream that answers no handshakes is sent POSTs, and not asked
+// TestRetainSocketRefused: an upstream that answers no handshakes is sent POSTs, and not asked
 // each time; what a connection does not take, and POST does, is posted from then on.
-func TestHoldSocketRefused(t *testing.T) {
+func TestRetainSocketRefused(t *testing.T) {
 	u := newSocketed(t)
 	u.set(func() { u.refuse = http.StatusUpgradeRequired })
 	p := start(t, u.site("policy observe\n"))
@@ -91,9 +91,9 @@ func TestHoldSocketRefused(t *testing.T) {
 	}
 }
 
-// TestHoldSocketTogether: two requests of one conversation at once are both answered, over
+// TestRetainSocketTogether: two requests of one conversation at once are both answered, over
 // connections of their own, and what follows goes on from one of them.
-func TestHoldSocketTogether(t *testing.T) {
+func TestRetainSocketTogether(t *testing.T) {
 	u := newSocketed(t)
 	p := start(t, u.site("policy observe\n"))
 	c := &poster{t: t, p: p, u: u, key: "a", id: "one", stream: true, alone: true}
@@ -140,9 +140,9 @@ func TestHoldSocketTogether(t *testing.T) {
 	}
 }
 
-// TestHoldSocketElsewhere: what a client has the provider keep, what has no tools, and pings
+// TestRetainSocketElsewhere: what a client has the provider keep, what has no tools, and pings
 // go as ever.
-func TestHoldSocketElsewhere(t *testing.T) {
+func TestRetainSocketElsewhere(t *testing.T) {
 	u := newSocketed(t)
 	p := start(t, u.site("policy observe\n"))
 	c := &poster{t: t, p: p, u: u, key: "a", id: "one", items: []string{socketUser("Go.")}}
@@ -166,9 +166,9 @@ func TestHoldSocketElsewhere(t *testing.T) {
 	}
 }
 
-// TestHoldSocketReload: a change of the configuration closes connections that nobody uses,
+// TestRetainSocketReload: a change of the configuration closes connections that nobody uses,
 // and the others behind their answers.
-func TestHoldSocketReload(t *testing.T) {
+func TestRetainSocketReload(t *testing.T) {
 	u := newSocketed(t)
 	site := strings.TrimSuffix(u.site("policy observe\n"), "\n") + " {\nstream_close_delay 1h\n}"
 	p := start(t, site)
@@ -200,8 +200,8 @@ func TestHoldSocketReload(t *testing.T) {
 	}
 }
 
-// TestHoldSocketLeft: a client that leaves ends the work for it.
-func TestHoldSocketLeft(t *testing.T) {
+// TestRetainSocketLeft: a client that leaves ends the work for it.
+func TestRetainSocketLeft(t *testing.T) {
 	u := newSocketed(t)
 	p := start(t, u.site("policy observe\n"))
 	c := &poster{t: t, p: p, u: u, key: "a", id: "one", stream: true, alone: true}

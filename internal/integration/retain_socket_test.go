@@ -243,12 +243,12 @@ func (c *poster) take(answer string) {
 }
 
 func (u *socketed) site(more string) string {
-	return "llm_cache {\nupstream openai\nhold websocket on\n" + more + "}\nreverse_proxy " + u.Listener.Addr().String()
+	return "llm_cache {\nupstream openai\nretain websocket on\n" + more + "}\nreverse_proxy " + u.Listener.Addr().String()
 }
 
-// TestHoldSocket: behind the first request of a conversation, what is new goes over the
+// TestRetainSocket: behind the first request of a conversation, what is new goes over the
 // connection that the first one has opened.
-func TestHoldSocket(t *testing.T) {
+func TestRetainSocket(t *testing.T) {
 	for _, stream := range []bool{true, false} {
 		t.Run(fmt.Sprint("stream ", stream), func(t *testing.T) {
 			u := newSocketed(t)
@@ -295,8 +295,8 @@ func TestHoldSocket(t *testing.T) {
 	}
 }
 
-// TestHoldSocketEdited: what is new is edited as ever, and what was edited is gone on from.
-func TestHoldSocketEdited(t *testing.T) {
+// TestRetainSocketEdited: what is new is edited as ever, and what was edited is gone on from.
+func TestRetainSocketEdited(t *testing.T) {
 	u := newSocketed(t)
 	p := start(t, u.site(""))
 	c := &poster{t: t, p: p, u: u, key: "a", id: "one", stream: true}
@@ -348,9 +348,9 @@ func (p *proxy) counted(cause string) float64 {
 		p.metric(`caddy_llm_cache_retain_misses_total{cause="`+cause+`",driver="websocket"}`)
 }
 
-// TestHoldSocketFaults: whatever goes wrong with a connection, the model is asked what the
+// TestRetainSocketFaults: whatever goes wrong with a connection, the model is asked what the
 // client has said, the client gets an answer, and somebody counts.
-func TestHoldSocketFaults(t *testing.T) {
+func TestRetainSocketFaults(t *testing.T) {
 	const notFound, limit = "previous_response_not_found", "websocket_connection_limit_reached"
 	for name, c := range map[string]struct {
 		fault  func(u *socketed, c *poster)

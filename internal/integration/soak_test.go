@@ -41,9 +41,9 @@ var soakSites = []struct{ name, directives string }{
 	{"expand", "llm_cache {\npolicy eager\nzones {\nfrozen 0\nhot 1\nmin_messages 0\n}\nprune {\nafter 1\n}\n}"},
 	{"to_chat", "llm_cache {\nupstream openai {\nformat openai_chat\n}\n}"},
 	{"to_anthropic", "llm_cache {\nupstream anthropic\n}"},
-	{"held_socket", "llm_cache {\nupstream openai\nhold websocket on\n}"},
-	{"held_thread", "llm_cache {\nupstream anthropic\nhold threads on\n}"},
-	{"box", "llm_cache {\nupstream mlx_lm\nqueue {\nslots 6\nwaiting 1000\npatience 1m\n}\nrejoin 1s\nidle_folding\n}"},
+	{"held_socket", "llm_cache {\nupstream openai\nretain websocket on\n}"},
+	{"held_thread", "llm_cache {\nupstream anthropic\nretain threads on\n}"},
+	{"box", "llm_cache {\nupstream mlx_lm\nqueue {\nslots 6\nmax_waiting 1000\nmax_wait 1m\n}\nrejoin 1s\nidle_folding\n}"},
 }
 
 // anthropicTongue speaks as an agent over the Messages API does.

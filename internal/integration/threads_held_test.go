@@ -367,8 +367,8 @@ func TestThreadsOthers(t *testing.T) {
 	c.knows(k)
 }
 
-// TestHoldThreads: a client that sends everything, towards a provider that keeps it.
-func TestHoldThreads(t *testing.T) {
+// TestRetainThreads: a client that sends everything, towards a provider that keeps it.
+func TestRetainThreads(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		unthreaded []string

@@ -219,7 +219,7 @@ func TestLetta(t *testing.T) {
 	}
 }
 
-// told returns the form in which a conversation goes to an agent that lacks it.
+// quoted returns the form in which a conversation goes to an agent that lacks it.
 func quoted(said []string) string {
 	var b strings.Builder
 	b.WriteString("<conversation>\n")

@@ -83,7 +83,7 @@ func (r *Retention) Open(s *feature.Site) (*feature.Part, error) {
 	return &feature.Part{
 		Layers: layers, Serve: p.serve, Complete: p.complete, Forget: p.forget,
 		Close: func() {
-			p.connections.Close()
+			p.sockets.Close()
 			p.connections.Close()
 		},
 	}, nil

@@ -28,7 +28,7 @@ type Book struct {
 }
 
 const (
-	// maxGone bounds what is remembered of what was forgotten, longestAnswer is for how long.
+	// maxGone bounds what is remembered of what was forgotten, maxAnswer is for how long.
 	maxGone   = 10_000
 	maxAnswer = time.Hour
 )

@@ -18,7 +18,7 @@ import (
 const (
 	// Life is how long a connection may last: the provider's own bound.
 	Life = time.Hour
-	// maxLanes is how many lanes with a name a connection may have, mostAtOnce how many
+	// maxLanes is how many lanes with a name a connection may have, maxConcurrent how many
 	// answers may be on their way on it: the provider's own bounds.
 	maxLanes      = 32
 	maxConcurrent = 16

@@ -34,7 +34,7 @@ func Build(ctx context.Context, root, out string) error {
 	return nil
 }
 
-// held are UDP sockets that reserve addresses across processes. They stay open until this process
+// reserved are UDP sockets that reserve addresses across processes. They stay open until this process
 // ends.
 var reserved struct {
 	sync.Mutex

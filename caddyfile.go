@@ -278,7 +278,7 @@ func alone(parse option.Option, only func() handler.Handler) option.Option {
 }
 
 // stage parses a stage: its mode and its own options, if any.
-func stage[M ~string](h *handler.Handler, name string, mode *M, own option.Options) option.Option {
+func stage[M ~string](h *handler.Handler, name string, mode *M, options option.Options) option.Option {
 	return func(d *caddyfile.Dispenser) error {
 		if d.NextArg() {
 			*mode = M(d.Val())
@@ -289,7 +289,7 @@ func stage[M ~string](h *handler.Handler, name string, mode *M, own option.Optio
 		if err := h.Options.Validate(); err != nil {
 			return d.WrapErr(err)
 		}
-		return option.Block(d, name, own)
+		return option.Block(d, name, options)
 	}
 }
 

@@ -33,7 +33,7 @@ type arrival struct {
 	httpx.Payload
 	format wire.Format
 	share  budget.Share
-	most   int64 // bytes that the body may have
+	limit  int64 // bytes that the body may have
 	// forms is the number of copies of a decoded body that may be in memory at once: the client's, the
 	// edited one, and one for each layer behind that rewrites it.
 	forms int64
@@ -43,7 +43,7 @@ type arrival struct {
 
 // begin opens an account of memory for the body of a request to a site.
 func (a *arrival) begin(o *site, r *http.Request, f wire.Format) {
-	a.format, a.share, a.most, a.log = f, *budget.Of(o.store.Instance).Open(), o.up.MaxBody, o.up.Log
+	a.format, a.share, a.limit, a.log = f, *budget.Of(o.store.Instance).Open(), o.up.MaxBody, o.up.Log
 	if a.forms = 2 + o.up.Forms(f); o.rewrites {
 		a.forms++
 	}
@@ -73,7 +73,7 @@ func (a *arrival) receive(w http.ResponseWriter, r *http.Request) (err error) {
 	a.share.Read(forms*r.ContentLength, func() error {
 		return http.NewResponseController(w).SetReadDeadline(time.Now()) // which ends a read
 	})
-	a.Data, err = httpx.Read(w, r, a.most, func(came, has, room int) error {
+	a.Data, err = httpx.Read(w, r, a.limit, func(came, has, room int) error {
 		a.share.Progress(int64(came), int64(has))
 		if r.ContentLength > 0 && int64(room) > r.ContentLength {
 			return a.share.Grow(r.Context(), forms*int64(room))
@@ -95,7 +95,7 @@ func (a *arrival) receive(w http.ResponseWriter, r *http.Request) (err error) {
 	}
 	httpx.Guard(a.log, "decoding a request", func() {
 		a.Decoded(nil, errUndecoded)
-		a.Decoded(httpx.DecodeRequest(coding, a.Data, a.most, func(_, _, room int) error {
+		a.Decoded(httpx.DecodeRequest(coding, a.Data, a.limit, func(_, _, room int) error {
 			return a.share.Grow(r.Context(), sent+a.forms*int64(room))
 		}))
 	})
@@ -142,7 +142,7 @@ var errUndecoded = errors.New("the body could not be decoded")
 
 // room reserves memory for a decoded body of n bytes.
 func (a *arrival) room(r *http.Request, n int64) bool {
-	return n <= a.most && a.share.Grow(r.Context(), int64(cap(a.Data)+cap(a.Plain()))+a.forms*n) == nil
+	return n <= a.limit && a.share.Grow(r.Context(), int64(cap(a.Data)+cap(a.Plain()))+a.forms*n) == nil
 }
 
 // body returns the body, decoded.
@@ -153,8 +153,8 @@ func (a *arrival) body() []byte {
 	return a.Data
 }
 
-// settle reduces the reserved memory to the size of the request as it is edited, if it is.
-func (a *arrival) settle(x *exchange) {
+// shrink reduces the reserved memory to the size of the request as it is edited, if it is.
+func (a *arrival) shrink(x *exchange) {
 	n := int64(cap(a.Data) + cap(a.Plain()))
 	sent := len(a.body())
 	if x.Edit != nil {
@@ -167,7 +167,7 @@ func (a *arrival) settle(x *exchange) {
 			sent = len(x.Edit.Prompt.Body)
 		}
 	}
-	a.share.Settle(n + (a.forms-2)*int64(sent))
+	a.share.Set(n + (a.forms-2)*int64(sent))
 }
 
 // passUnread sends a request on of which no more than its beginning was read. Where
@@ -179,13 +179,13 @@ func (o *site) passUnread(w http.ResponseWriter, r *http.Request, next caddyhttp
 		return budget.Fail(w, a.format)
 	}
 	budget.PassedUnread()
-	o.notes.pass(w, r, a.format, bypass{reason: reasonNoRoom, err: httpx.ErrNoRoom})
+	o.bypasses.pass(w, r, a.format, bypass{reason: reasonNoRoom, err: httpx.ErrNoRoom})
 	o.records.count(outcomePassed)
 	if plain := a.Plain(); plain != nil {
 		reuse.Recycle(plain)
 		a.Decoded(nil, a.Undone())
 	}
-	a.share.Settle(int64(cap(a.Data)))
+	a.share.Set(int64(cap(a.Data)))
 	r.Body, r.GetBody = &unread{a: a, rest: r.Body, begun: bytes.NewReader(a.Data)}, nil
 	return o.unknown(r, unlooked, a.format).through(next).ServeHTTP(w, r)
 }
@@ -206,7 +206,7 @@ func (u *unread) Read(p []byte) (int, error) {
 		u.begun = nil
 		reuse.Recycle(u.a.Data)
 		u.a.Data = nil
-		u.a.share.Settle(0)
+		u.a.share.Set(0)
 	}
 	return u.rest.Read(p)
 }
@@ -226,8 +226,8 @@ type bypass struct {
 	view   *wire.View // of a request that is refused
 }
 
-// notes says which requests go upstream as they came.
-type notes struct {
+// bypasses says which requests go upstream as they came.
+type bypasses struct {
 	log     *zap.Logger
 	headers bool // to the client, too
 	met     *Strangers
@@ -236,7 +236,7 @@ type notes struct {
 // pass counts a request that goes upstream untouched, and tells the reason: the client in a header,
 // the operator in the log, once for each kind of client and reason. Otherwise only the bill would
 // show that a client has changed.
-func (n *notes) pass(w http.ResponseWriter, r *http.Request, format wire.Format, b bypass) {
+func (n *bypasses) pass(w http.ResponseWriter, r *http.Request, format wire.Format, b bypass) {
 	httpx.FailOpen(b.reason)
 	if n.headers {
 		w.Header()[headerBypass] = []string{b.reason}
@@ -245,10 +245,12 @@ func (n *notes) pass(w http.ResponseWriter, r *http.Request, format wire.Format,
 }
 
 // warn writes a warning if it is the first of its kind.
-func (n *notes) warn(r *http.Request, format wire.Format, b bypass) {
+func (n *bypasses) warn(r *http.Request, format wire.Format, b bypass) {
 	client := product(r.Header)
-	fields := []zap.Field{zap.String("reason", b.reason), zap.String("client", client),
-		zap.String("format", string(format)), zap.Error(b.err)}
+	fields := []zap.Field{
+		zap.String("reason", b.reason), zap.String("client", client),
+		zap.String("format", string(format)), zap.Error(b.err),
+	}
 	if n.met.Meet(client, b.reason) {
 		n.log.Warn("a request goes upstream as it came: it cannot be read, or must not be changed; further ones of this "+
 			"client are logged at debug level", fields...)
@@ -278,9 +280,9 @@ func unreadable(h http.Header) string {
 	return ""
 }
 
-// MostStrangers bounds the warnings of a process and their memory, because clients choose their
+// maxStrangers bounds the warnings of a process and their memory, because clients choose their
 // names.
-const MostStrangers = 256
+const maxStrangers = 256
 
 // Strangers are the pairs of client and reason that were warned of.
 type Strangers struct {
@@ -298,7 +300,7 @@ func (s *Strangers) Meet(client, reason string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := [2]string{client, reason}
-	if _, known := s.met[k]; known || len(s.met) >= MostStrangers {
+	if _, known := s.met[k]; known || len(s.met) >= maxStrangers {
 		return false
 	}
 	if s.met == nil {

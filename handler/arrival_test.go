@@ -39,10 +39,14 @@ func TestRefusedBodies(t *testing.T) {
 		"cut": {func(w http.ResponseWriter, r *http.Request, f wire.Format) error {
 			return failBody(w, r, f, caddyhttp.Error(http.StatusBadRequest, errors.New("unexpected EOF")))
 		}, http.StatusBadRequest},
-		"no room": {func(w http.ResponseWriter, _ *http.Request, f wire.Format) error { return budget.Fail(w, f) },
-			http.StatusServiceUnavailable},
-		"stalled": {func(w http.ResponseWriter, _ *http.Request, f wire.Format) error { return budget.FailStalled(w, f) },
-			http.StatusServiceUnavailable},
+		"no room": {
+			func(w http.ResponseWriter, _ *http.Request, f wire.Format) error { return budget.Fail(w, f) },
+			http.StatusServiceUnavailable,
+		},
+		"stalled": {
+			func(w http.ResponseWriter, _ *http.Request, f wire.Format) error { return budget.FailStalled(w, f) },
+			http.StatusServiceUnavailable,
+		},
 	} {
 		for format, kind := range map[wire.Format]string{
 			wire.Anthropic: "error.type", wire.OpenAIChat: "error.message", wire.OpenAIResponses: "error.message",
@@ -81,12 +85,12 @@ func TestAddress(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	core, logs := observer.New(zapcore.WarnLevel)
 	h := attached(t, pipeline.Options{})
-	h.site.notes.log = zap.New(core)
+	h.site.bypasses.log = zap.New(core)
 	send := func(agent, reason string) http.Header {
 		r := httptest.NewRequest(http.MethodPost, "/v1/messages", nil)
 		r.Header.Set("User-Agent", agent)
 		w := httptest.NewRecorder()
-		h.site.notes.pass(w, r, wire.Anthropic, bypass{reason: reason, err: wire.ErrSyntax})
+		h.site.bypasses.pass(w, r, wire.Anthropic, bypass{reason: reason, err: wire.ErrSyntax})
 		return w.Header()
 	}
 	for range 3 {
@@ -104,11 +108,11 @@ func TestWarnings(t *testing.T) {
 			t.Errorf("the client is called %q", c)
 		}
 	}
-	for i := range 10 * MostStrangers {
+	for i := range 10 * maxStrangers {
 		send(fmt.Sprint("Agent/", i, strings.Repeat("x", 1000)), reasonParse)
 	}
-	if n := logs.Len(); n > MostStrangers {
-		t.Errorf("%d warnings, want %d at most", n, MostStrangers)
+	if n := logs.Len(); n > maxStrangers {
+		t.Errorf("%d warnings, want %d at most", n, maxStrangers)
 	}
 }
 
@@ -143,10 +147,10 @@ func TestStrangersAreBounded(t *testing.T) {
 			t.Error("all of a header stays in memory")
 		}
 	}
-	for i := range 10 * MostStrangers {
+	for i := range 10 * maxStrangers {
 		s.Meet(fmt.Sprint(i), "parse")
 	}
-	if n := len(s.met); n != MostStrangers {
+	if n := len(s.met); n != maxStrangers {
 		t.Errorf("%d clients are remembered", n)
 	}
 }

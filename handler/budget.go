@@ -24,21 +24,21 @@ const (
 	headerBudget = "X-Llm-Cache-Budget"
 	// warnFrom is the part of a budget from which answers say how much of it is spent.
 	warnFrom = 0.8
-	// longestAnswer is taken for the bound on an answer that the client leaves open.
-	longestAnswer = 8192
+	// defaultAnswer is taken for the bound on an answer that the client leaves open.
+	defaultAnswer = 8192
 	// promptMargin is by how much a prompt may be longer than it was estimated.
 	promptMargin = 1.5
-	// heldFor is the Retry-After, in seconds, while running requests of the same person have reserved
+	// reservedRetry is the Retry-After, in seconds, while running requests of the same user have reserved
 	// the rest of a budget.
-	heldFor = 5
+	reservedRetry = 5
 )
 
-// mostOf is an upper bound of the cost of a request, estimated before it is sent.
-func mostOf(x *pipeline.Transaction, asked *wire.Reply) allowance.Spent {
+// maxCost is an upper bound of the cost of a request, estimated before it is sent.
+func maxCost(x *pipeline.Transaction, asked *wire.Reply) allowance.Spent {
 	rules := x.Rules().Served(asked.Service)
 	answer := asked.MaxTokens
 	if answer <= 0 {
-		answer = longestAnswer
+		answer = defaultAnswer
 	}
 	prompt := int64(promptMargin * float64(max(x.Prompt.OriginalTokens, x.Prompt.SentTokens)))
 	rules = rules.At(int(prompt)) // the price tier of a prompt of that length
@@ -98,13 +98,13 @@ func denySpent(
 	return httpx.Fail(w, format, f)
 }
 
-// afford reserves the cost of a request in the person's budgets. If one is spent, it answers the
+// afford reserves the cost of a request in the user's budgets. If one is spent, it answers the
 // request and returns true.
 func (o *site) afford(
-	w http.ResponseWriter, r *http.Request, who tenant.Person, view *wire.View, most allowance.Spent,
+	w http.ResponseWriter, r *http.Request, who tenant.User, view *wire.View, limit allowance.Spent,
 ) (*allowance.Reservation, bool, error) {
 	now := time.Now()
-	reserved, v := o.records.sink.Spending.Reserve(o.clients.budgets, who.Hash, who.Name, most, now)
+	reserved, v := o.records.sink.Spending.Reserve(o.clients.budgets, who.Hash, who.Name, limit, now)
 	if v.Budget != nil && (v.Refused || v.Share >= warnFrom) {
 		w.Header().Set(headerBudget, fmt.Sprintf("%s, until %s", v.String(), v.Ends.Format(time.RFC3339)))
 	}
@@ -124,8 +124,10 @@ func (o *site) afford(
 		return nil, true, denySpent(w, view.Format, r.UserAgent(), who.Name, &v, now)
 	}
 	message := fmt.Sprintf("what is left of the budget of %s, %s, is set aside for requests that have not ended (%s so "+
-		"far); try again in %d seconds", who.Name, v.Budget, v.Budget.Amount(v.Spent), heldFor)
-	w.Header().Set("Retry-After", strconv.Itoa(heldFor))
-	return nil, true, httpx.Fail(w, view.Format, &translate.Failure{Status: status, Type: "rate_limit_error",
-		Message: message})
+		"far); try again in %d seconds", who.Name, v.Budget, v.Budget.Amount(v.Spent), reservedRetry)
+	w.Header().Set("Retry-After", strconv.Itoa(reservedRetry))
+	return nil, true, httpx.Fail(w, view.Format, &translate.Failure{
+		Status: status, Type: "rate_limit_error",
+		Message: message,
+	})
 }

@@ -18,14 +18,14 @@ import (
 
 // The purposes of requests, for the chain.
 const (
-	conversing = feature.Conversing
-	aside      = feature.Aside
-	unparsed   = feature.Unparsed
-	unlooked   = feature.Unlooked
-	slotless   = feature.Slotless
-	pinging    = feature.Pinging
-	folding    = feature.Folding
-	warming    = feature.Warming
+	conversing  = feature.Conversing
+	sideRequest = feature.SideRequest
+	unparsed    = feature.Unparsed
+	unlooked    = feature.Unlooked
+	slotless    = feature.Slotless
+	pinging     = feature.Pinging
+	folding     = feature.Folding
+	warming     = feature.Warming
 )
 
 // Sites that have a layer.
@@ -46,19 +46,19 @@ var chain = [...]struct {
 	of    func(*upstream.Profile) bool
 	layer func(p *passage, next caddyhttp.Handler) caddyhttp.Handler
 }{
-	{"span", conversing | aside, everySite, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+	{"span", conversing | sideRequest, everySite, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		if p.span == nil {
 			return next
 		}
 		return p.span.Layer(next)
 	}},
-	{"unkept ids", conversing | aside, everySite, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+	{"unkept ids", conversing | sideRequest, everySite, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		if !p.unkept {
 			return next
 		}
 		return upstream.Unkept(next)
 	}},
-	{"applied edits", conversing | aside, everySite, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+	{"applied edits", conversing | sideRequest, everySite, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		if p.cleared == nil {
 			return next
 		}
@@ -73,49 +73,61 @@ var chain = [...]struct {
 		}
 		return p.site.coalesced(next, p.prefix)
 	}},
-	{"usage", conversing | aside, everySite, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+	{"usage", conversing | sideRequest, everySite, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		if !p.asksUsage {
 			return next
 		}
 		return p.site.usage.layer(next, p)
 	}},
-	{"translate", conversing | aside | unparsed | pinging | folding, translates,
+	{
+		"translate", conversing | sideRequest | unparsed | pinging | folding, translates,
 		func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 			return p.site.up.Translate(next, p.Format, p.Session, p.View)
-		}},
-	{"tool changes", conversing | aside | unparsed | folding | slotless, local,
+		},
+	},
+	{
+		"tool changes", conversing | sideRequest | unparsed | folding | slotless, local,
 		func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 			return p.site.up.ToolChanges(next, p.Format)
-		}},
+		},
+	},
 	{"overlay", conversing | folding, everySite, nil},
 	{"prefix recorder", conversing, everySite, nil},
-	{"compat", conversing | aside | unparsed | folding | warming, configured,
+	{
+		"compat", conversing | sideRequest | unparsed | folding | warming, configured,
 		func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 			return p.site.up.Compat(next, p.Format)
-		}},
-	{"amend", conversing | aside | unparsed | folding, configured,
+		},
+	},
+	{
+		"amend", conversing | sideRequest | unparsed | folding, configured,
 		func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 			return p.site.up.Amend(next, p.Format)
-		}},
+		},
+	},
 	{"length", unlooked | slotless, local, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return p.site.withLength(next)
 	}},
-	{"unpack", conversing | aside | unparsed, everySite, func(_ *passage, next caddyhttp.Handler) caddyhttp.Handler {
+	{"unpack", conversing | sideRequest | unparsed, everySite, func(_ *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return upstream.Unpack(next)
 	}},
-	{"address", conversing | aside | unparsed | unlooked | slotless | pinging, configured,
+	{
+		"address", conversing | sideRequest | unparsed | unlooked | slotless | pinging, configured,
 		func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 			return p.site.up.Address(next, p.Format)
-		}},
-	{"sign", conversing | aside | unparsed | unlooked | slotless | pinging | folding | warming, configured,
+		},
+	},
+	{
+		"sign", conversing | sideRequest | unparsed | unlooked | slotless | pinging | folding | warming, configured,
 		func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 			return p.site.up.Sign(next)
-		}},
+		},
+	},
 	{"threads", conversing, everySite, nil},
 	{"websocket", conversing, everySite, nil},
 	{"letta", conversing, everySite, nil},
 	{"retain", conversing | pinging | folding, everySite, nil},
-	{"side requests", aside, everySite, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+	{"side requests", sideRequest, everySite, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 			return p.site.sides.ServeHTTP(w, r, next)
 		})
@@ -176,5 +188,5 @@ func (p *passage) through(next caddyhttp.Handler) caddyhttp.Handler {
 
 // unknown is the passage of a client's request that is of no conversation we know.
 func (o *site) unknown(r *http.Request, why feature.Purpose, format wire.Format) *passage {
-	return &passage{site: o, Request: feature.Request{Purpose: why, Format: format, Person: o.whose(r).Name}}
+	return &passage{site: o, Request: feature.Request{Purpose: why, Format: format, User: o.userOf(r).Name}}
 }

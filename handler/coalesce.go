@@ -103,7 +103,7 @@ func (b *firstByte) Take(p []byte) (int, error) {
 	return b.ResponseWriter.Write(p)
 }
 
-func (*firstByte) Holds() bool { return false }
+func (*firstByte) Buffering() bool { return false }
 
 // PrefixKey identifies a prefix in a provider's cache.
 type PrefixKey struct {
@@ -136,11 +136,11 @@ const (
 var CoalesceOutcomes = []string{string(Written), string(Expired), string(Gone), string(Crowded)}
 
 const (
-	// mostFlights bounds the prefixes being written, mostKnown the written prefixes in memory,
-	// mostWaiting the waiting requests.
-	mostFlights = 1024
-	mostKnown   = 4096
-	mostWaiting = 256
+	// maxFlights bounds the prefixes being written, maxKnown the written prefixes in memory,
+	// maxWaiting the waiting requests.
+	maxFlights = 1024
+	maxKnown   = 4096
+	maxWaiting = 256
 )
 
 // Coalescer tracks the prefixes that are being written and those that have been. The zero value is
@@ -217,13 +217,13 @@ func (b *Coalescer) look(
 		delete(b.known, k)
 	}
 	if f = b.flights[k]; f != nil {
-		if b.waiting >= mostWaiting {
+		if b.waiting >= maxWaiting {
 			return nil, false, Crowded
 		}
 		b.waiting++
 		return f, false, NotCoalesced
 	}
-	if !leads || len(b.flights) >= mostFlights {
+	if !leads || len(b.flights) >= maxFlights {
 		return nil, false, NotCoalesced
 	}
 	f = &CoalescedWrite{b: b, key: k, until: now.Add(lifetime), over: make(chan struct{})}
@@ -257,7 +257,7 @@ func (f *CoalescedWrite) end(answered bool) {
 	}
 	delete(b.flights, f.key)
 	if f.answered = answered; answered {
-		if len(b.known) >= mostKnown {
+		if len(b.known) >= maxKnown {
 			b.forget()
 		}
 		b.known[f.key] = f.until

@@ -104,16 +104,16 @@ func TestCoalescerAfterFailure(t *testing.T) {
 func TestCoalescerBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &party{out: map[CoalesceOutcome]int{}}
-		p.enter(t, mostWaiting+3, t.Context(), true)
-		p.expect(t, "crowded", 1, mostWaiting, map[CoalesceOutcome]int{Crowded: 2})
+		p.enter(t, maxWaiting+3, t.Context(), true)
+		p.expect(t, "crowded", 1, maxWaiting, map[CoalesceOutcome]int{Crowded: 2})
 		p.lead[0].Answered()
 		p.wg.Wait()
-		for i := range 2 * mostKnown {
+		for i := range 2 * maxKnown {
 			f, _ := p.b.Enter(t.Context(), PrefixKey{Prefix: [16]byte{2, byte(i), byte(i >> 8)}}, true, time.Now(), lifetime,
 				wait)
 			f.Answered()
 		}
-		if n := len(p.b.known); n > mostKnown {
+		if n := len(p.b.known); n > maxKnown {
 			t.Errorf("%d prefixes are remembered", n)
 		}
 	})

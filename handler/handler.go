@@ -41,7 +41,7 @@ import (
 
 const (
 	defaultMaxBody       = 32 << 20
-	largestMaxBody       = 1 << 30
+	maxMaxBody           = 1 << 30
 	defaultSessionHeader = "X-Session-Id"
 )
 
@@ -69,11 +69,10 @@ const (
 // `{http.llm_cache.saved_tokens}` | The difference of the two
 // `{http.llm_cache.reduction_pct}` | The same in percent, one decimal
 // `{http.llm_cache.transforms}` | Stages that fired, as `stage;n=count, …`, or `none`
-// `{http.llm_cache.compressed}` | The words left out, as `texts=count; saved_tokens=count;
-// ms=count`, empty if none were `{http.llm_cache.decision}` | Why history was folded or left alone
-// `{http.llm_cache.overhead_us}` | Own time before the request was sent upstream, in microseconds,
-// without the time spent waiting for the body `{http.llm_cache.cached_tokens}` | Prompt tokens that
-// the upstream read from its cache, once it has said so
+// `{http.llm_cache.compressed}` | The words left out, as `texts=count; saved_tokens=count; ms=count`, empty for none
+// `{http.llm_cache.decision}` | Why history was folded or left alone
+// `{http.llm_cache.overhead_us}` | Microseconds spent before the request was sent, without waiting for the body
+// `{http.llm_cache.cached_tokens}` | Prompt tokens that the upstream read from its cache, once it has said so
 //
 // Under the policy `observe` the sent and saved tokens tell what would have
 // been sent. The same values are response headers, as `headers` says.
@@ -103,7 +102,7 @@ type Handler struct {
 
 	// IgnoreCredentials makes Tenant count in place of credentials, for credentials that
 	// are renewed, such as the token of a login: the tenant stays the same. Each value has
-	// to be one placeholder that other people cannot know or choose. A request in which
+	// to be one placeholder that other users cannot know or choose. A request in which
 	// one of them is empty is told apart by its credentials, too. Default: false.
 	IgnoreCredentials bool `json:"ignore_credentials,omitempty"`
 
@@ -128,7 +127,7 @@ type Handler struct {
 	// on clients of other formats. Default: false.
 	JoinToolCalls *bool `json:"join_tool_calls,omitempty"`
 
-	// FeaturesRaw are the parts that only some sites need, by name: `local`, by which people share a local
+	// FeaturesRaw are the parts that only some sites need, by name: `local`, by which users share a local
 	// server, `retain`, which leaves conversations to an upstream that keeps them, and `compress`, which
 	// leaves words out of old prose. In the Caddyfile their options stand among those of llm_cache.
 	FeaturesRaw caddy.ModuleMap `json:"features,omitempty" caddy:"namespace=http.handlers.llm_cache"`
@@ -221,7 +220,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	}
 	h.site.reach.At(h.Upstream.Name()) // until a request tells
 	upstreamsOf(l.Of).Add(&h.site.reach)
-	h.site.clients.people, h.site.clients.budgets = a.UserDirectory(), a.Budgets
+	h.site.clients.users, h.site.clients.budgets = a.UserDirectory(), a.Budgets
 	h.site.up.Announce()
 	if err := h.site.loadSides(ctx, h); err != nil {
 		return fmt.Errorf("side_requests: %w", err)
@@ -254,8 +253,8 @@ func (h *Handler) Validate() error {
 	if d := h.Coalesce; d != nil && (*d < 0 || time.Duration(*d) > maxCoalesce) {
 		return fmt.Errorf("coalesce must be between 0 and %s, got %s", maxCoalesce, time.Duration(*d))
 	}
-	if h.MaxBody < 0 || h.MaxBody > largestMaxBody {
-		return fmt.Errorf("max_body must be between 1 and %d bytes, got %d", largestMaxBody, h.MaxBody)
+	if h.MaxBody < 0 || h.MaxBody > maxMaxBody {
+		return fmt.Errorf("max_body must be between 1 and %d bytes, got %d", maxMaxBody, h.MaxBody)
 	}
 	switch h.Headers {
 	case "", HeadersCompact, HeadersFull, HeadersOff:
@@ -316,7 +315,7 @@ func (h *Handler) ByCredentials() bool { return len(h.Tenant) == 0 && h.Policy !
 type site struct {
 	store     *state.State
 	records   records
-	notes     notes
+	bypasses  bypasses
 	pipe      *pipeline.Pipeline
 	up        *upstream.Profile
 	usage     usageRequests
@@ -347,7 +346,7 @@ type site struct {
 
 // clients tells callers apart, and chooses the headers that they get.
 type clients struct {
-	people  *tenant.People
+	users   *tenant.Users
 	budgets []allowance.Budget
 	named   string // the request header that names the conversation
 	headers HeaderMode
@@ -375,11 +374,13 @@ func (h *Handler) Open(store *state.State, sink *app.Sink, prices *pricing.Table
 	s := &site{
 		store: store, up: up, now: store.Clock.Now, keepalive: h.KeepAlive, keeper: pinger.Of(store),
 		refused: refusalsOf(store), coalescer: coalescerOf(store),
-		records: records{of: store.Instance, sink: sink, policy: h.Policy, up: up, outcomes: outcomesOf(h.Policy),
-			conventions: spanConventionsInForce()},
-		notes:   notes{log: log, headers: up.Headers, met: strangersOf(store)},
-		pipe:    pipeline.New(h.Options, up.Rules()),
-		clients: clients{named: h.SessionHeader, headers: h.Headers},
+		records: records{
+			of: store.Instance, sink: sink, policy: h.Policy, up: up, outcomes: outcomesOf(h.Policy),
+			conventions: spanConventionsInForce(),
+		},
+		bypasses: bypasses{log: log, headers: up.Headers, met: strangersOf(store)},
+		pipe:     pipeline.New(h.Options, up.Rules()),
+		clients:  clients{named: h.SessionHeader, headers: h.Headers},
 	}
 	s.pipe.Target, s.pipe.Manages, s.pipe.ToolBounds, s.pipe.Marks, s.pipe.TakesMarkers = up.Target, up.Manages,
 		up.ToolBounds, up.Marks, up.TakesMarkers
@@ -406,10 +407,10 @@ func (o *site) loadSides(ctx caddy.Context, h *Handler) error {
 	return nil
 }
 
-// The person behind a request is told by the key of the records, which outlives the process, or else by
+// The user behind a request is told by the key of the records, which outlives the process, or else by
 // that of the sessions.
-func (o *site) whose(r *http.Request) tenant.Person {
-	return o.clients.people.Of(r, o.persons(), formatAt(r).Traits().KeyHeader)
+func (o *site) userOf(r *http.Request) tenant.User {
+	return o.clients.users.Of(r, o.userKey(), formatAt(r).Traits().KeyHeader)
 }
 
 // formatAt guesses the format of an API from any of its paths, for errors in the client's words.
@@ -426,8 +427,8 @@ func formatAt(r *http.Request) wire.Format {
 	return wire.OpenAIChat
 }
 
-// persons is the key by which people are told apart.
-func (o *site) persons() *tenant.Key {
+// userKey is the key by which users are told apart.
+func (o *site) userKey() *tenant.Key {
 	if s := o.records.sink; s != nil {
 		return s.Key()
 	}
@@ -468,7 +469,7 @@ func (o *site) join(h *Handler) error {
 			return o.upstreamKeyAt(r, x.Collection(knownPath(r)))
 		},
 		Warn: func(r *http.Request, format wire.Format, reason string, err error) {
-			o.notes.warn(r, format, bypass{reason: reason, err: err})
+			o.bypasses.warn(r, format, bypass{reason: reason, err: err})
 		},
 		Serve: o.serve,
 	}

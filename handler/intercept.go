@@ -33,14 +33,14 @@ import (
 // maxContinuations bounds the continuations in one turn after intercepted calls.
 const maxContinuations = 3
 
-// InterceptTap is the request's handler as the interceptor needs it.
-type InterceptTap interface {
+// interceptedTap is the request's handler as the interceptor needs it.
+type interceptedTap interface {
 	// Follow returns a sink for the parsed events of a stream, so that the tap need not parse the
 	// bytes again. It returns nil without a decoder. It is called after the stream's header was
 	// written.
 	Follow() wire.Sink
 	// Pass runs the next handlers with the response writer w. If they panic, it calls
-	// [Interceptor.Spill].
+	// the interceptor's Spill.
 	Pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error
 	// Abort cuts a response that cannot be completed, by a panic.
 	Abort(err error)
@@ -50,13 +50,13 @@ type InterceptTap interface {
 	GoesOn(what string)
 }
 
-// Interceptor stands between the upstream's responses and the tap, in conversations with the expand
+// interceptWriter stands between the upstream's responses and the tap, in conversations with the expand
 // tool, or with our stubs or notes in their prompt. It withholds calls of that tool and calls that
 // contain a stub or a note. It merges all answers to a request into one message, so that tap and
 // client see only that message.
-type Interceptor struct {
+type interceptWriter struct {
 	httpx.Answer // with a header of its own, except for the first response
-	tap          InterceptTap
+	tap          interceptedTap
 	calls        *pipeline.Answerer
 	format       wire.Format
 	log          *zap.Logger
@@ -71,12 +71,12 @@ type Interceptor struct {
 	failed       bool // a further response is an error
 }
 
-// NewInterceptor returns an interceptor between the responses to a request in a format, and the
+// newInterceptWriter returns an interceptor between the responses to a request in a format, and the
 // writer w before the tap.
-func NewInterceptor(
-	w http.ResponseWriter, tap InterceptTap, calls *pipeline.Answerer, format wire.Format, log *zap.Logger,
-) *Interceptor {
-	r := &Interceptor{tap: tap, calls: calls, format: format, log: log}
+func newInterceptWriter(
+	w http.ResponseWriter, tap interceptedTap, calls *pipeline.Answerer, format wire.Format, log *zap.Logger,
+) *interceptWriter {
+	r := &interceptWriter{tap: tap, calls: calls, format: format, log: log}
 	r.Answer = httpx.NewAnswer(w, r)
 	r.rewrite = intercept.NewInterceptor(format, options(calls))
 	return r
@@ -84,14 +84,14 @@ func NewInterceptor(
 
 // WriteHeader implements [http.ResponseWriter]. It drops informational statuses of further
 // responses.
-func (r *Interceptor) WriteHeader(status int) {
+func (r *interceptWriter) WriteHeader(status int) {
 	if status >= http.StatusOK || !r.further {
 		r.Answer.WriteHeader(status)
 	}
 }
 
-// Begin implements [httpx.Interceptor].
-func (r *Interceptor) Begin(status int) {
+// Begin implements [httpx.Receiver].
+func (r *interceptWriter) Begin(status int) {
 	if !r.further {
 		r.first = status
 	}
@@ -114,11 +114,11 @@ func (r *Interceptor) Begin(status int) {
 	}
 }
 
-// Holds implements [httpx.Interceptor].
-func (r *Interceptor) Holds() bool { return r.whole }
+// Buffering implements [httpx.Receiver].
+func (r *interceptWriter) Buffering() bool { return r.whole }
 
-// Take implements [httpx.Interceptor].
-func (r *Interceptor) Take(p []byte) (int, error) {
+// Take implements [httpx.Receiver].
+func (r *interceptWriter) Take(p []byte) (int, error) {
 	if r.stream && !r.begun {
 		if r.begun = httpx.Begins(p); httpx.IsDocument(p) {
 			r.stream, r.whole, r.posed = false, true, true
@@ -158,14 +158,14 @@ func (r *Interceptor) Take(p []byte) (int, error) {
 
 // copied records that the stream ends in an error, before the tap sees the error. Later output of
 // the upstream is dropped.
-func (r *Interceptor) copied() {
+func (r *interceptWriter) copied() {
 	before := len(r.calls.Expansions)
 	r.calls.Copied()
 	count(r.calls.Expansions[before:])
 }
 
 // feed rewrites a piece of a stream. A panic ends the rewriting, not the response.
-func (r *Interceptor) feed(p []byte) (out []byte, ok bool) {
+func (r *interceptWriter) feed(p []byte) (out []byte, ok bool) {
 	defer func() {
 		if e := recover(); e != nil {
 			httpx.Recovered(r.log, "rewriting an answer", e)
@@ -176,7 +176,7 @@ func (r *Interceptor) feed(p []byte) (out []byte, ok bool) {
 }
 
 // giveUp forwards a response that is too long to buffer.
-func (r *Interceptor) giveUp() error {
+func (r *interceptWriter) giveUp() error {
 	body := r.body
 	r.whole, r.body = false, nil
 	r.ResponseWriter.WriteHeader(r.first)
@@ -185,7 +185,7 @@ func (r *Interceptor) giveUp() error {
 }
 
 // say reports the parts of the client's message to the exchange, before the tap sees its end.
-func (r *Interceptor) say() {
+func (r *interceptWriter) say() {
 	httpx.Guard(r.log, "noting what was hidden", func() {
 		it := r.rewrite.Iteration()
 		for _, p := range it.Intercepted() {
@@ -198,13 +198,13 @@ func (r *Interceptor) say() {
 }
 
 // Plain reports whether nothing was withheld from the client so far.
-func (r *Interceptor) Plain() bool { return r.rewrite.Plain() }
+func (r *interceptWriter) Plain() bool { return r.rewrite.Plain() }
 
 // Answers returns the answers so far that form the client's message.
-func (r *Interceptor) Answers() []intercept.Iteration { return r.rewrite.Iterations() }
+func (r *interceptWriter) Answers() []intercept.Iteration { return r.rewrite.Iterations() }
 
 // answer answers an intercepted call.
-func (r *Interceptor) answer(p *intercept.Part) {
+func (r *interceptWriter) answer(p *intercept.Part) {
 	before := len(r.calls.Expansions)
 	r.calls.Answer(p, r.tap.Recall)
 	count(r.calls.Expansions[before:])
@@ -212,7 +212,7 @@ func (r *Interceptor) answer(p *intercept.Part) {
 
 // Serve forwards a request. As long as an answer contains only intercepted calls, the upstream is
 // asked to continue, and the client gets one message.
-func (r *Interceptor) Serve(request *http.Request, next caddyhttp.Handler) error {
+func (r *interceptWriter) Serve(request *http.Request, next caddyhttp.Handler) error {
 	// The next handlers may change the request, and a continuation needs the original.
 	again := request.Clone(request.Context())
 	if err := r.tap.Pass(r, request, next); err != nil {
@@ -247,7 +247,7 @@ func (r *Interceptor) Serve(request *http.Request, next caddyhttp.Handler) error
 			continuations.WithLabelValues(continuationLimit).Inc()
 			return r.close()
 		}
-		r.tap.GoesOn(told(r.calls.Expansions[carried:]))
+		r.tap.GoesOn(summarize(r.calls.Expansions[carried:]))
 		carried = len(r.calls.Expansions)
 		switch err := r.goOn(again, next); {
 		case err != nil && r.rewrite.Ended():
@@ -270,7 +270,7 @@ func options(calls *pipeline.Answerer) intercept.Options {
 var errContinuation = errors.New("continuing an answer")
 
 // goOn sends a continuation to the upstream.
-func (r *Interceptor) goOn(original *http.Request, next caddyhttp.Handler) error {
+func (r *interceptWriter) goOn(original *http.Request, next caddyhttp.Handler) error {
 	body, err := r.calls.Continue(r.rewrite.Iterations())
 	if err != nil {
 		return fmt.Errorf("%w: %w", errContinuation, err)
@@ -279,7 +279,7 @@ func (r *Interceptor) goOn(original *http.Request, next caddyhttp.Handler) error
 	httpx.SetLength(request, len(body))
 	httpx.SetBody(request, body)
 	r.rewrite.Next()
-	r.further, r.Own, r.Status, r.body = true, http.Header{}, 0, nil
+	r.further, r.Separate, r.Status, r.body = true, http.Header{}, 0, nil
 	answered := false
 	defer func() {
 		// A client may leave as soon as it has the end of the answer.
@@ -295,24 +295,24 @@ func (r *Interceptor) goOn(original *http.Request, next caddyhttp.Handler) error
 }
 
 // rewriteWhole rewrites a response in one piece.
-func (r *Interceptor) rewriteWhole(body []byte) (out []byte, done bool) {
+func (r *interceptWriter) rewriteWhole(body []byte) (out []byte, done bool) {
 	out, done = body, true
 	httpx.Guard(r.log, "rewriting an answer", func() { out, done = r.rewrite.Whole(body) })
 	return out, done
 }
 
 // finishWhole sends the client its response in one piece.
-func (r *Interceptor) finishWhole(out []byte) error {
+func (r *interceptWriter) finishWhole(out []byte) error {
 	if r.rewrite.Ended() {
 		r.say()
 	}
 	r.whole = false
-	r.Own, r.Status = nil, r.first
+	r.Separate, r.Status = nil, r.first
 	return r.SendWhole(out)
 }
 
 // finishStream sends the last event of a stream without a final blank line.
-func (r *Interceptor) finishStream() error {
+func (r *interceptWriter) finishStream() error {
 	var out []byte
 	ended := r.rewrite.Ended()
 	httpx.Guard(r.log, "rewriting the end of an answer", func() { out = r.rewrite.End() })
@@ -332,7 +332,7 @@ func (r *Interceptor) finishStream() error {
 }
 
 // close ends the client's message after too many continuations.
-func (r *Interceptor) close() error {
+func (r *interceptWriter) close() error {
 	if r.whole {
 		out := r.rewrite.CloseWhole()
 		return r.finishWhole(out)
@@ -347,7 +347,7 @@ func (r *Interceptor) close() error {
 
 // fail reports a failed continuation to the client: by an error in the stream, or, if the client
 // has nothing yet, by the upstream's own response.
-func (r *Interceptor) fail(err error) error {
+func (r *interceptWriter) fail(err error) error {
 	continuations.WithLabelValues(continuationFailed).Inc()
 	if r.posed { // the client has a header
 		r.tap.Abort(errors.Join(errContinuation, err))
@@ -358,7 +358,7 @@ func (r *Interceptor) fail(err error) error {
 		}
 		h := r.ResponseWriter.Header()
 		for _, name := range []string{"Content-Type", "Content-Encoding", "Retry-After"} {
-			if v := r.Own[name]; v != nil {
+			if v := r.Separate[name]; v != nil {
 				h[name] = v
 			}
 		}
@@ -386,7 +386,7 @@ func (r *Interceptor) fail(err error) error {
 
 // Spill forwards the buffered part of a response that is cut. If the client waits for a
 // continuation, Spill sends an error event instead.
-func (r *Interceptor) Spill() {
+func (r *interceptWriter) Spill() {
 	switch {
 	case r.whole && !r.further:
 		r.whole = false
@@ -403,7 +403,7 @@ func (r *Interceptor) Spill() {
 
 // failure returns the error event for a failed continuation. Without a reason from the upstream,
 // the error is one upon which clients retry.
-func (r *Interceptor) failure(err error) []byte {
+func (r *interceptWriter) failure(err error) []byte {
 	kind, text := "overloaded_error", "The upstream did not go on with its answer."
 	switch {
 	case err != nil:
@@ -424,12 +424,12 @@ func (r *Interceptor) failure(err error) []byte {
 	return r.rewrite.Failure(kind, text)
 }
 
-// Pass implements [InterceptTap].
+// Pass implements [interceptedTap].
 func (t *tap) Pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	return t.exchange.pass(w, r, next)
 }
 
-// Follow implements [InterceptTap].
+// Follow implements [interceptedTap].
 func (t *tap) Follow() wire.Sink {
 	if t.dec == nil {
 		return nil
@@ -437,16 +437,16 @@ func (t *tap) Follow() wire.Sink {
 	return t.dec.Follow()
 }
 
-// Abort implements [InterceptTap]. It cuts the connection, so that the client does not take the
+// Abort implements [interceptedTap]. It cuts the connection, so that the client does not take the
 // response for a complete one.
 func (t *tap) Abort(err error) {
-	t.exchange.settle(err)
+	t.exchange.complete(err)
 	t.flushAll()
 	httpx.LogCut(t.log, err)
 	panic(http.ErrAbortHandler)
 }
 
-// Recall implements [InterceptTap].
+// Recall implements [interceptedTap].
 func (t *tap) Recall(name string) (string, bool) {
 	x := t.exchange
 	return x.site.store.Blocks.Get(x.session, x.View.First(), name)
@@ -458,7 +458,7 @@ type continuation struct {
 	reason string // summary of the requested texts
 }
 
-// GoesOn implements [InterceptTap].
+// GoesOn implements [interceptedTap].
 func (t *tap) GoesOn(what string) {
 	x := t.exchange
 	x.continued = append(x.continued, continuation{time.Now(), what})
@@ -537,8 +537,8 @@ func result(e *pipeline.Expansion) string {
 	return "whole"
 }
 
-// told summarizes the results of expansions.
-func told(all []pipeline.Expansion) string {
+// summarize summarizes the results of expansions.
+func summarize(all []pipeline.Expansion) string {
 	counts := map[string]int{}
 	for i := range all {
 		counts[result(&all[i])]++

@@ -42,8 +42,10 @@ func (s *served) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		if deletes && s.forget() {
 			return s.gone(w)
 		}
-		return httpx.Fail(w, s.of.Format, &translate.Failure{Status: http.StatusNotFound, Message: s.of.Missing,
-			Modelless: true})
+		return httpx.Fail(w, s.of.Format, &translate.Failure{
+			Status: http.StatusNotFound, Message: s.of.Missing,
+			Modelless: true,
+		})
 	}
 	next := s.next
 	if r.Method != http.MethodPost { // which is signed as work for the upstream
@@ -110,10 +112,10 @@ func (o *site) forgets(r *http.Request, x *resource.Resource) func() bool {
 			all = append(all, f.Forget(r, x))
 		}
 	}
-	return func() (own bool) {
+	return func() (ours bool) {
 		for _, forget := range all {
-			own = forget() || own
+			ours = forget() || ours
 		}
-		return own
+		return ours
 	}
 }

@@ -53,7 +53,7 @@ func (o *site) serveOther(w http.ResponseWriter, r *http.Request, next caddyhttp
 		return next.ServeHTTP(w, r)
 	}
 	defer s.Unpin()
-	recorded := o.records.begin(time.Now(), o.whose(r), audit.ClientName(first(r.Header, "User-Agent")),
+	recorded := o.records.begin(time.Now(), o.userOf(r), audit.ClientName(first(r.Header, "User-Agent")),
 		&wire.View{Format: formatAt(r)}, false)
 	rec, host := &recorded, r.Host
 	httpx.AskPlain(r.Header) // its usage cannot be read otherwise
@@ -89,8 +89,10 @@ func (o *site) price(rec *audit.Record, tail []byte) {
 		}
 		return 0
 	}
-	usage := wire.Usage{Uncached: count("prompt_tokens", "input_tokens", "promptTokenCount", "total_tokens"),
-		Output: count("completion_tokens", "output_tokens", "candidatesTokenCount")}
+	usage := wire.Usage{
+		Uncached: count("prompt_tokens", "input_tokens", "promptTokenCount", "total_tokens"),
+		Output:   count("completion_tokens", "output_tokens", "candidatesTokenCount"),
+	}
 	if at := bytes.LastIndex(tail, []byte(`"model"`)); at >= 0 {
 		_, name, _ := bytes.Cut(tail[at:], []byte{':'})
 		rec.Model = audit.Bounded(gjson.ParseBytes(name).Str)
@@ -141,7 +143,7 @@ var slotlessPaths = []string{
 	"/api/show", "/count_tokens", "/input_tokens",
 }
 
-// needsNoSlot reports whether a request to a path takes no slot of a box.
+// needsNoSlot reports whether a request to a path takes no slot of a local server.
 func needsNoSlot(path string) bool {
 	for _, end := range slotlessPaths {
 		if strings.HasSuffix(path, end) {

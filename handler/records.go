@@ -38,7 +38,7 @@ type records struct {
 
 // begin begins the record of a request: caller, model and kind. A conversation has tools, a side
 // request has none.
-func (o *records) begin(at time.Time, who tenant.Person, client string, v *wire.View, tools bool) audit.Record {
+func (o *records) begin(at time.Time, who tenant.User, client string, v *wire.View, tools bool) audit.Record {
 	rec := audit.Record{
 		ID: audit.NewID(at), At: at, Turns: 1, Kind: audit.KindTurn,
 		Tenant: who.Hash, User: who.Name, Client: client,
@@ -61,7 +61,7 @@ func (o *records) billed(model string) string {
 }
 
 // refused puts a request on record that was read, answered here by 400, and sent nowhere.
-func (o *records) refused(r *http.Request, who tenant.Person, v *wire.View, session string) {
+func (o *records) refused(r *http.Request, who tenant.User, v *wire.View, session string) {
 	rec := o.begin(time.Now(), who, audit.ClientName(first(r.Header, "User-Agent")), v,
 		v.OffersTools() || v.InheritsTools())
 	rec.Session = session
@@ -75,7 +75,7 @@ func (o *records) refused(r *http.Request, who tenant.Person, v *wire.View, sess
 }
 
 // spent puts a request on record that a spent budget has refused.
-func (o *records) spent(r *http.Request, who tenant.Person, v *wire.View, status int) {
+func (o *records) spent(r *http.Request, who tenant.User, v *wire.View, status int) {
 	rec := o.begin(time.Now(), who, audit.ClientName(first(r.Header, "User-Agent")), v, true)
 	rec.Outcome, rec.Status = audit.Refused, status
 	app.Count(o.of, &rec, r.Host)
@@ -85,11 +85,11 @@ func (o *records) spent(r *http.Request, who tenant.Person, v *wire.View, status
 	}
 }
 
-// errand puts an internal request on record, sent along the route of r.
-func (o *site) errand(r *http.Request, rec *audit.Record, u wire.Usage) {
-	who := selfrequest.Of(r).Person
+// internalRequest puts an internal request on record, sent along the route of r.
+func (o *site) internalRequest(r *http.Request, rec *audit.Record, u wire.Usage) {
+	who := selfrequest.Of(r).User
 	if who.Hash == "" { // its target has lain on disk
-		who = o.whose(r)
+		who = o.userOf(r)
 	}
 	rec.Tenant, rec.User, rec.Client = who.Hash, who.Name, audit.ClientName(r.UserAgent())
 	rec.Policy, rec.Billed = string(o.records.policy), tokens(u)
@@ -185,7 +185,7 @@ const (
 	outcomeRefused     = "too_large"   // answered by 413
 	outcomeBudget      = "budget"      // answered by 429: a budget is spent
 	outcomeUnrecorded  = "unrecorded"  // answered by 503: the audit store fails, and on_error is refuse
-	outcomeUnheld      = "unheld"      // goes on from an answer at an upstream that keeps none: answered by 400
+	outcomeUnretained  = "unheld"      // goes on from an answer at an upstream that keeps none: answered by 400
 )
 
 // Why a request or its answer was not read.
@@ -205,10 +205,10 @@ const (
 // outcomes are all of them.
 var outcomes = [...]string{
 	outcomeCompleted, outcomeFailed, outcomeInterrupted, outcomePassed, outcomeNoRoom, outcomeStalled, outcomeRefused,
-	outcomeBudget, outcomeUnrecorded, outcomeUnheld,
+	outcomeBudget, outcomeUnrecorded, outcomeUnretained,
 }
 
-var hiddenLost = metric.Counter("hidden_turns_lost_total",
+var interceptedLost = metric.Counter("hidden_turns_lost_total",
 	"Requests in which what had been hidden from the client could not be put back, because the client has changed the "+
 		"message that it belongs to.")
 
@@ -228,7 +228,7 @@ var metrics = struct {
 	tokens   *prometheus.CounterVec
 	edits    *prometheus.CounterVec
 	breaks   *prometheus.CounterVec
-	regret   *prometheus.CounterVec
+	misses   *prometheus.CounterVec
 	words    prometheus.Counter
 	first    prometheus.Histogram
 	overhead prometheus.Histogram
@@ -247,7 +247,7 @@ var metrics = struct {
 		string(pipeline.BreakExpired), string(pipeline.BreakModel), string(pipeline.BreakTools), string(pipeline.BreakSystem),
 		string(pipeline.BreakMessages), string(pipeline.BreakServerEdit), string(pipeline.BreakEdit),
 		string(pipeline.BreakUnknown)),
-	regret: metric.CounterOf("regret_total",
+	misses: metric.CounterOf("regret_total",
 		"Signs that models have missed folded text: they asked for it (expand), read its file again (reread), or an edit "+
 			"did not find its place (edit).", "sign",
 		"expand", "reread", "edit"),
@@ -285,9 +285,9 @@ var buckets = struct{ uncached, write5m, write1h, read, output, removed promethe
 
 // signs are the counters of regret, found once.
 var signs = struct{ expand, reread, edit prometheus.Counter }{
-	expand: metrics.regret.WithLabelValues("expand"),
-	reread: metrics.regret.WithLabelValues("reread"),
-	edit:   metrics.regret.WithLabelValues("edit"),
+	expand: metrics.misses.WithLabelValues("expand"),
+	reread: metrics.misses.WithLabelValues("reread"),
+	edit:   metrics.misses.WithLabelValues("edit"),
 }
 
 // add spares the counter an atomic operation where n is 0, as it is most of the time.

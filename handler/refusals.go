@@ -58,7 +58,7 @@ type Route struct {
 type Refusals struct {
 	mu     sync.Mutex
 	routes *lru.Cache[Route, struct{}, *refusedRoute]
-	own    *lru.Cache[ownRoute, struct{}, *refusedKinds]
+	kinds  *lru.Cache[ownRoute, struct{}, *refusedKinds]
 	shares *lru.Cache[share, struct{}, *float64]
 
 	accepted, refused int // requests that were sent twice, by the result of the second attempt
@@ -127,7 +127,7 @@ func (f *Refusals) Without(r Route, t sessioncache.Tenant, now time.Time) wire.E
 	if e := f.routes.Get(r); e != nil {
 		k = e.Value.paused.at(now)
 	}
-	if e := f.own.Get(ownRoute{r, t}); e != nil {
+	if e := f.kinds.Get(ownRoute{r, t}); e != nil {
 		k |= e.Value.at(now)
 	}
 	return k
@@ -146,22 +146,22 @@ func (f *Refusals) Accepted(
 	e.seen = slices.DeleteFunc(e.seen, func(o refusedOnce) bool { return now.Sub(o.at) > refusalWindow })
 	// Two tenants are evidence enough to pause a kind for all. One tenant's conversations pause it
 	// for that tenant only.
-	own := 0
+	sameTenant := 0
 	for _, o := range e.seen {
 		switch {
 		case o.tenant == t && o.kinds.Has(kinds):
-			own++
+			sameTenant++
 		case o.tenant != t:
 			paused |= o.kinds & kinds
 		}
 	}
-	if own < ownRefusals { // more refusals of this tenant are no further evidence
+	if sameTenant < ownRefusals { // more refusals of this tenant are no further evidence
 		e.seen = append(e.seen, refusedOnce{t, kinds, now})
 	}
 	if paused != 0 {
 		e.paused.pause(paused, now)
 	}
-	if own+1 >= ownRefusals {
+	if sameTenant+1 >= ownRefusals {
 		f.ownRoute(r, t).pause(kinds, now)
 	}
 	return paused
@@ -215,12 +215,12 @@ func (f *Refusals) route(r Route) *refusedRoute {
 
 func (f *Refusals) ownRoute(r Route, t sessioncache.Tenant) *refusedKinds {
 	f.open()
-	return found(f.own, ownRoute{r, t}, func() *refusedKinds { return new(refusedKinds) })
+	return found(f.kinds, ownRoute{r, t}, func() *refusedKinds { return new(refusedKinds) })
 }
 
 func (f *Refusals) open() {
 	if f.routes == nil {
-		f.routes, f.own, f.shares = remembered[Route, *refusedRoute](), remembered[ownRoute, *refusedKinds](),
+		f.routes, f.kinds, f.shares = remembered[Route, *refusedRoute](), remembered[ownRoute, *refusedKinds](),
 			remembered[share, *float64]()
 	}
 }
@@ -293,8 +293,8 @@ func (s *resend) Judge(a *httpx.Attempt) httpx.Verdict {
 	switch t := &s.tap; {
 	case a.Err == http.ErrAbortHandler: //nolint:errorlint,err113 // the very value
 	case s.refusal.givenUp:
-		s.weigh(t.told(a.Status))
-	case t.own, a.Status == 0 && a.Err == nil, !httpx.Refusal(t.told(a.Status)):
+		s.weigh(t.upstreamStatus(a.Status))
+	case t.ours, a.Status == 0 && a.Err == nil, !httpx.Refusal(t.upstreamStatus(a.Status)):
 	case s.giveUp():
 		s.refusal.givenUp, t.dropped = true, true
 		return httpx.Reject
@@ -302,16 +302,16 @@ func (s *resend) Judge(a *httpx.Attempt) httpx.Verdict {
 	return httpx.Accept
 }
 
-// told returns the status of the upstream's answer, before any mapping between it and this handler.
-func (t *tap) told(status int) int {
-	if upstream := httpx.UpstreamStatus(t.request.Context()); upstream != 0 && !t.own {
+// upstreamStatus returns the status of the upstream's answer, before any mapping between it and this handler.
+func (t *tap) upstreamStatus(status int) int {
+	if upstream := httpx.UpstreamStatus(t.request.Context()); upstream != 0 && !t.ours {
 		return upstream
 	}
 	return status
 }
 
 // Ours notes that the answer is not the upstream's.
-func (t *tap) Ours() { t.own = true }
+func (t *tap) Ours() { t.ours = true }
 
 // giveUp takes the edits out of the request. It returns false where there are none, where
 // none can be taken out, and where too many requests of the tenant were sent twice in vain.

@@ -25,16 +25,25 @@ func TestRefusals(t *testing.T) {
 	}
 	const tools, marks, both = wire.EditTools, wire.EditMarkers, wire.EditTools | wire.EditMarkers
 	for _, c := range []struct {
-		name          string
-		refused       []refused
-		at            time.Duration // of the query
-		own, stranger wire.EditKinds
+		name                 string
+		refused              []refused
+		at                   time.Duration // of the query
+		sameTenant, stranger wire.EditKinds
 	}{
 		{"one conversation", []refused{{1, tools, 0}}, time.Minute, 0, 0},
 		{"two of one tenant", []refused{{1, tools, 0}, {1, tools, 1}}, time.Minute, 0, 0},
 		{"three of one tenant", []refused{{1, tools, 0}, {1, tools, 1}, {1, tools, 2}}, time.Minute, tools, 0},
-		{"nine of one tenant", []refused{{1, both, 0}, {1, both, 0}, {1, both, 0}, {1, both, 0}, {1, both, 0}, {1, both, 0},
-			{1, both, 0}, {1, both, 0}, {1, both, 0}}, time.Minute, both, 0},
+		{"nine of one tenant", []refused{
+			{1, both, 0},
+			{1, both, 0},
+			{1, both, 0},
+			{1, both, 0},
+			{1, both, 0},
+			{1, both, 0},
+			{1, both, 0},
+			{1, both, 0},
+			{1, both, 0},
+		}, time.Minute, both, 0},
 		{"two tenants", []refused{{1, tools, 0}, {2, tools, time.Minute}}, 2 * time.Minute, tools, tools},
 		{"in common", []refused{{1, both, 0}, {2, tools, time.Minute}}, 2 * time.Minute, tools, tools},
 		{"nothing in common", []refused{{1, marks, 0}, {2, tools, time.Minute}}, 2 * time.Minute, 0, 0},
@@ -49,8 +58,8 @@ func TestRefusals(t *testing.T) {
 				f.Accepted(route, sessioncache.Tenant{r.tenant}, r.kinds, start.Add(r.after))
 			}
 			now := start.Add(c.at)
-			if got := f.Without(route, sessioncache.Tenant{1}, now); got != c.own {
-				t.Errorf("the tenant goes without %v, want %v", got, c.own)
+			if got := f.Without(route, sessioncache.Tenant{1}, now); got != c.sameTenant {
+				t.Errorf("the tenant goes without %v, want %v", got, c.sameTenant)
 			}
 			if got := f.Without(route, sessioncache.Tenant{9}, now); got != c.stranger {
 				t.Errorf("others go without %v, want %v", got, c.stranger)
@@ -81,8 +90,8 @@ func TestResendShare(t *testing.T) {
 				f.Refused()
 			}
 		}
-		if most := resendBurst + int(requests*resendShare); !accepts && tries > most {
-			t.Errorf("%d of %d requests are sent twice in vain, want at most %d", tries, requests, most)
+		if limit := resendBurst + int(requests*resendShare); !accepts && tries > limit {
+			t.Errorf("%d of %d requests are sent twice in vain, want at most %d", tries, requests, limit)
 		}
 		if accepts && tries != requests {
 			t.Errorf("%d of %d requests are repaired", tries, requests)

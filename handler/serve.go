@@ -67,7 +67,7 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 	}
 	paid := ok || isPaid(r)
 	if paid && o.bounded() { // a request that cannot be read is refused, too, once a budget is spent
-		reserved, refused, err := o.afford(w, r, o.whose(r), &wire.View{Format: formatAt(r)}, allowance.Spent{})
+		reserved, refused, err := o.afford(w, r, o.userOf(r), &wire.View{Format: formatAt(r)}, allowance.Spent{})
 		if refused {
 			return err
 		}
@@ -95,18 +95,20 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 		why = bypass{reason: reasonSigned, err: err}
 	}
 	if why.reason != "" {
-		o.notes.pass(w, r, format, why)
+		o.bypasses.pass(w, r, format, why)
 		o.records.count(outcomePassed)
 		return o.unknown(r, unlooked, format).through(next).ServeHTTP(w, r)
 	}
 	if !o.store.Pin() { // the configuration is gone and this request came late
-		o.notes.pass(w, r, format, bypass{reason: reasonStore})
+		o.bypasses.pass(w, r, format, bypass{reason: reasonStore})
 		o.records.count(outcomePassed)
 		return next.ServeHTTP(w, r)
 	}
 	defer o.store.Unpin()
-	x := &exchange{passage: passage{site: o, Request: feature.Request{Purpose: conversing, Format: format}}, next: next,
-		host: r.Host}
+	x := &exchange{
+		passage: passage{site: o, Request: feature.Request{Purpose: conversing, Format: format}}, next: next,
+		host: r.Host,
+	}
 	defer x.came.share.Close()
 	return x.serve(w, r)
 }
@@ -120,7 +122,7 @@ type exchange struct {
 	came   arrival // the client's body, and the memory reserved for it
 	began  time.Time
 	host   string // to which the request was addressed
-	person tenant.Person
+	user   tenant.User
 	client string // the program
 
 	// Set by prepare.
@@ -177,9 +179,9 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request) error {
 	if why.view != nil {
 		return o.refuse(w, r, why)
 	}
-	x.came.settle(x)
+	x.came.shrink(x)
 	if why.reason != "" {
-		o.notes.pass(w, r, x.Format, why)
+		o.bypasses.pass(w, r, x.Format, why)
 		o.records.count(outcomePassed)
 		return passBody(w, r, o.unknown(r, unparsed, x.Format).through(x.next), &x.came.Payload)
 	}
@@ -202,20 +204,20 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request) error {
 	if way := selfrequest.Passing(r); o.internal != 0 || way.Behind > 0 {
 		x.target = x.targets(r, way)
 	}
-	x.Person, x.Name = x.person.Name, namedID(r.Header, o.clients.named, x.View)
+	x.User, x.Name = x.user.Name, namedID(r.Header, o.clients.named, x.View)
 	x.unkept = x.rethread != nil
 	if x.Edit.Prompt.Applied != nil {
 		x.cleared = func() *wire.Cleared { return x.Edit.Prompt.Applied } // nil once edits are given up
 	}
 	if o.sides != nil && (x.Side || !x.Edit.OffersTools()) && !x.Edit.Summarizes() {
-		x.Purpose = aside
+		x.Purpose = sideRequest
 	}
 	x.prefix = x.newPrefix(r)
 	x.asksUsage = x.View.Reply.Stream && o.asksForUsage(x.View)
 	x.next = x.through(x.next)
 
 	if o.bounded() {
-		reserved, refused, err := o.afford(w, r, x.person, x.View, mostOf(x.Edit, &x.View.Reply))
+		reserved, refused, err := o.afford(w, r, x.user, x.View, maxCost(x.Edit, &x.View.Reply))
 		if refused {
 			o.guard("giving up a request", x.Edit.Abandon)
 			return err
@@ -239,9 +241,9 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	goesOn := false // a feature goes on with the prompt
 	for _, f := range o.features {
-		if f.Answered != nil && x.Purpose != aside && x.ended() {
+		if f.Answered != nil && x.Purpose != sideRequest && x.ended() {
 			goesOn = f.Answered(&feature.Answered{
-				Request: &x.Request, Turn: x.turn, Err: err, Resent: x.resent, Held: x.session, Target: x.target,
+				Request: &x.Request, Turn: x.turn, Err: err, Resent: x.resent, SessionState: x.session, Target: x.target,
 				Keep: x.keepFolded,
 			}) || goesOn
 		}
@@ -279,10 +281,10 @@ func (x *exchange) prepare(r *http.Request) (why bypass) {
 	x.Tenant = o.store.Tenants().Of(r)
 	var unthreaded []byte
 	view, err := o.parse(x.Format, x.came.body(), x.Tenant)
-	if err == nil && !view.Conversation.Thread.Empty() && !o.up.Holds(x.Format) {
+	if err == nil && !view.Conversation.Thread.Empty() && !o.up.CanRetain(x.Format) {
 		// The provider keeps no threads: the request becomes one of its own.
 		if view.Conversation.Partial {
-			return bypass{err: upstream.ErrUnheld, view: view}
+			return bypass{err: upstream.ErrUnretained, view: view}
 		}
 		if unthreaded, x.rethread, err = upstream.Unthread(r, x.came.Data, x.came.body()); err == nil {
 			if view, err = o.parse(x.Format, unthreaded, x.Tenant); err == nil {
@@ -293,7 +295,7 @@ func (x *exchange) prepare(r *http.Request) (why bypass) {
 	if err != nil {
 		return bypass{reason: reasonParse, err: err}
 	}
-	if o.up.Target(x.Format) == x.Format && !o.up.Holds(x.Format) {
+	if o.up.Target(x.Format) == x.Format && !o.up.CanRetain(x.Format) {
 		if what := upstream.ProvidersOnly(view); what != "" {
 			return bypass{err: what, view: view}
 		}
@@ -319,7 +321,7 @@ func (x *exchange) prepare(r *http.Request) (why bypass) {
 	waited := time.Since(acquiring)
 	x.Session = x.session.ID()
 	x.Side = first(r.Header, "X-Claude-Code-Request-Class") == "auxiliary" // Claude Code's hint to gateways
-	x.person = o.clients.people.OfTenant(r, o.persons(), x.Tenant, x.Format.Traits().KeyHeader)
+	x.user = o.clients.users.OfTenant(r, o.userKey(), x.Tenant, x.Format.Traits().KeyHeader)
 	x.tellAll = o.clients.headers == HeadersFull || first(r.Header, headerMode) == string(HeadersFull)
 	x.began = time.Now()
 	lifetime := sessioncache.LifetimeAsked
@@ -336,11 +338,11 @@ func (x *exchange) prepare(r *http.Request) (why bypass) {
 		x.claim(r.Context(), left, without, at)
 	}
 	if x.Edit.Answerer.Lost {
-		hiddenLost.Inc()
+		interceptedLost.Inc()
 	}
 	if err := x.Edit.Prompt.Err; err != nil { // the prompt goes out as it came
 		httpx.FailOpen(reasonSplice)
-		o.notes.warn(r, x.Format, bypass{reason: reasonSplice, err: err})
+		o.bypasses.warn(r, x.Format, bypass{reason: reasonSplice, err: err})
 	}
 	if x.rethread != nil { // from here on the client might have sent it so
 		x.came.Data = unthreaded
@@ -416,7 +418,7 @@ func (x *exchange) forward(w http.ResponseWriter, r *http.Request, started time.
 	}
 	err := httpx.Retry(t, r, &resend{x})
 	if x.resent {
-		x.weigh(t.told(t.Status))
+		x.weigh(t.upstreamStatus(t.Status))
 	}
 	return x.finish(err)
 }
@@ -424,7 +426,7 @@ func (x *exchange) forward(w http.ResponseWriter, r *http.Request, started time.
 // send forwards the request once, with w for the answer. The client's request is restored afterwards.
 func (x *exchange) send(w http.ResponseWriter, r *http.Request) error {
 	t := &x.tap
-	t.request, t.own, t.dropped = r, false, false
+	t.request, t.ours, t.dropped = r, false, false
 	t.sent, t.timing = time.Now(), wire.Timing{Queue: x.overhead}
 	header, length, coding := r.Header, r.ContentLength, r.TransferEncoding
 	defer func() { // for the access log and for error routes
@@ -450,7 +452,7 @@ func (x *exchange) send(w http.ResponseWriter, r *http.Request) error {
 	}
 	x.out.Attach(r)
 	if x.Edit.Answerer.Intercepts() { // the model may call our tool, or write one of our stubs
-		i := NewInterceptor(w, t, &x.Edit.Answerer, x.Format, x.site.up.Log)
+		i := newInterceptWriter(w, t, &x.Edit.Answerer, x.Format, x.site.up.Log)
 		x.plain, x.answers = i.Plain, i.Answers
 		return i.Serve(r, x.next)
 	}
@@ -467,8 +469,8 @@ func (x *exchange) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 		if returned || t.dropped && r.Context().Err() == nil { // a refusal that is cut is one all the same
 			return
 		}
-		x.settle(nil)
-		if i, ok := w.(*Interceptor); ok {
+		x.complete(nil)
+		if i, ok := w.(*interceptWriter); ok {
 			i.Spill()
 		}
 		if t.Status != 0 {
@@ -491,13 +493,13 @@ func (x *exchange) join() {
 	x.joined = true
 	x.site.guard("joining a conversation", func() {
 		x.Edit.Join(x.tap.turn())
-		x.hold()
+		x.retainSession()
 		x.untold = true
 	})
 }
 
-// hold keeps the session, once, from the first answer on.
-func (x *exchange) hold() {
+// retainSession keeps the session, once, from the first answer on.
+func (x *exchange) retainSession() {
 	if x.session.Number() == 0 {
 		x.site.store.Keep(x.session)
 	}
@@ -513,14 +515,14 @@ func (x *exchange) publish() {
 // of it, so that the next request finds it known.
 func (x *exchange) finish(err error) error {
 	t := &x.tap
-	t.flushes.Settle()
+	t.flushes.Finish()
 	if err == nil && t.dec != nil {
 		httpx.Guard(t.log, "decoding the end of an answer", func() {
 			t.dec.End()
 			t.clock()
 		})
 	}
-	x.settle(err)
+	x.complete(err)
 	if t.Status == 0 {
 		if err != nil {
 			x.stamp(t.ResponseWriter.Header())
@@ -537,10 +539,10 @@ func (x *exchange) finish(err error) error {
 	return err
 }
 
-// settle ends the exchange, once: at the last event of a stream, or where the handlers behind return or
+// complete ends the exchange, once: at the last event of a stream, or where the handlers behind return or
 // panic. The session learns of the answer, and the outcome is told. An answer of which nothing but its
 // price was missing has ended.
-func (x *exchange) settle(err error) {
+func (x *exchange) complete(err error) {
 	if x.settled {
 		return
 	}
@@ -582,7 +584,7 @@ func (x *exchange) settle(err error) {
 			if x.Edit.Lesson.CutShort && o.up.Local() {
 				x.noteCut()
 			}
-			x.hold()
+			x.retainSession()
 			x.publish()
 			if x.Edit.Prompt.Edited {
 				x.keepFolded(x.Edit.Answerer.Folded())
@@ -654,16 +656,16 @@ func (x *exchange) recycle(r *http.Request, goesOn bool) {
 
 // refuse answers a request that goes nowhere.
 func (o *site) refuse(w http.ResponseWriter, r *http.Request, why bypass) error {
-	o.records.count(outcomeUnheld)
+	o.records.count(outcomeUnretained)
 	o.guard("putting a refusal on record", func() {
 		session := o.store.Acquire(r.Context(), o.sessionKey(r, o.store.Tenants().Of(r), why.view))
 		defer o.store.Release(session)
-		o.records.refused(r, o.whose(r), why.view, session.ID())
+		o.records.refused(r, o.userOf(r), why.view, session.ID())
 	})
-	if what, ok := errors.AsType[upstream.Unheld](why.err); ok {
+	if what, ok := errors.AsType[upstream.Unsupported](why.err); ok {
 		return what.Refuse(w, why.view.Format)
 	}
-	return upstream.RefuseUnheld(w)
+	return upstream.RefuseUnretained(w)
 }
 
 // passBody hands a request on with the body that it came with.

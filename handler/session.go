@@ -17,15 +17,17 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// longestID bounds the ids that clients may make us keep. Longer ones are hashed.
-const longestID = 128
+// maxID bounds the ids that clients may make us keep. Longer ones are hashed.
+const maxID = 128
 
 // sessionKey tells which session a request belongs to. A conversation that the client
 // does not name is known by the answer that the request goes on from, or by its first
 // one; failing that, by how it began.
 func (o *site) sessionKey(r *http.Request, tenant sessioncache.Tenant, v *wire.View) sessioncache.Key {
-	k := sessioncache.Key{Tenant: tenant, Upstream: o.upstreamKey(r), ID: namedID(r.Header, o.clients.named, v),
-		Request: v}
+	k := sessioncache.Key{
+		Tenant: tenant, Upstream: o.upstreamKey(r), ID: namedID(r.Header, o.clients.named, v),
+		Request: v,
+	}
 	if k.ID != "" {
 		return k
 	}
@@ -65,7 +67,7 @@ func first(h http.Header, canonical string) string {
 }
 
 func bounded(id string) string {
-	if len(id) <= longestID {
+	if len(id) <= maxID {
 		return id
 	}
 	sum := sha256.Sum256([]byte(id))

@@ -48,7 +48,7 @@ func TestSessionID(t *testing.T) {
 		t.Errorf("got %q, want from-body", got)
 	}
 	h.Set("Session-Id", strings.Repeat("x", 10_000))
-	if got := namedID(h, "X-Conversation", view); len(got) > longestID || strings.Contains(got, "x") {
+	if got := namedID(h, "X-Conversation", view); len(got) > maxID || strings.Contains(got, "x") {
 		t.Errorf("got %d characters", len(got))
 	}
 }

@@ -49,12 +49,12 @@ func (x *exchange) trace(ctx context.Context, parent trace.Span) *Span {
 		attribute.String("gen_ai.request.model", model),
 		attribute.Bool("gen_ai.request.stream", v.Reply.Stream),
 		attribute.String("gen_ai.conversation.id", x.Session),
-		attribute.String("user.hash", x.person.Hash),
+		attribute.String("user.hash", x.user.Hash),
 		attribute.String("llm_cache.policy", string(x.Edit.Policy)),
 		attribute.String("llm_cache.format", string(x.Format)),
 	)
-	if x.person.Name != x.person.Hash {
-		attributes = append(attributes, attribute.String("user.name", x.person.Name))
+	if x.user.Name != x.user.Hash {
+		attributes = append(attributes, attribute.String("user.name", x.user.Name))
 	}
 	if v.Reply.MaxTokens > 0 {
 		attributes = append(attributes, attribute.Int("gen_ai.request.max_tokens", v.Reply.MaxTokens))

@@ -20,19 +20,19 @@ import (
 // any comment or event that is not an answer.
 type tap struct {
 	httpx.Answer
-	exchange *exchange
-	log      *zap.Logger
-	dec      *wire.Decoder // nil if there is nothing to decode
-	reads    wire.Decoder
-	stream   bool          // dec reads events
-	begun    bool          // the first significant byte has arrived
-	request  *http.Request // as forwarded
-	held     []byte
-	hold     int  // maximum number of buffered bytes
-	own      bool // the module's own response, not the upstream's
-	dropped  bool // the request will be sent once more
-	released bool
-	flushes  httpx.Flushes
+	exchange    *exchange
+	log         *zap.Logger
+	dec         *wire.Decoder // nil if there is nothing to decode
+	reads       wire.Decoder
+	stream      bool          // dec reads events
+	begun       bool          // the first significant byte has arrived
+	request     *http.Request // as forwarded
+	buffered    []byte
+	maxBuffered int  // maximum number of buffered bytes
+	ours        bool // the module's own response, not the upstream's
+	dropped     bool // the request will be sent once more
+	released    bool
+	flushes     httpx.Flushes
 	// sent is when the request was forwarded; timing counts from there.
 	sent   time.Time
 	timing wire.Timing
@@ -58,7 +58,7 @@ func (t *tap) Common(share float64) { t.exchange.common = share }
 // Served stores the service tier that the upstream reports.
 func (t *tap) Served(s wire.Service) { t.exchange.service = s }
 
-// Begin implements [httpx.Interceptor].
+// Begin implements [httpx.Receiver].
 func (t *tap) Begin(status int) {
 	h := t.Header()
 	kind := httpx.MediaType(h.Get("Content-Type"))
@@ -75,10 +75,10 @@ func (t *tap) Begin(status int) {
 		if err == nil && n > 0 && n <= httpx.MaxAnswer && t.exchange.site.up.Headers {
 			// Buffer a JSON response of known length: its header reports the tokens read from the
 			// cache.
-			t.hold = n
+			t.maxBuffered = n
 		}
 	}
-	if t.hold == 0 {
+	if t.maxBuffered == 0 {
 		_ = t.release() // writes nothing but the header
 	}
 }
@@ -92,11 +92,11 @@ func (t *tap) decode() {
 // Take writes the upstream's bytes, and decodes them.
 func (t *tap) Take(p []byte) (int, error) {
 	if !t.released {
-		if len(t.held)+len(p) <= t.hold {
-			if t.held == nil {
-				t.held = reuse.Buffer(min(t.hold, httpx.FirstBuffer))
+		if len(t.buffered)+len(p) <= t.maxBuffered {
+			if t.buffered == nil {
+				t.buffered = reuse.Buffer(min(t.maxBuffered, httpx.FirstBuffer))
 			}
-			t.held = append(t.held, p...)
+			t.buffered = append(t.buffered, p...)
 			t.look(p)
 			return len(p), nil
 		}
@@ -161,7 +161,7 @@ func (t *tap) look(p []byte) {
 	case t.dec.Ended(): // settling includes joining
 		// Settle before the client has all of the terminal event, so that its next request finds
 		// the session up to date.
-		t.exchange.settle(nil)
+		t.exchange.complete(nil)
 	case t.dec.Stopped():
 		t.exchange.join()
 	}
@@ -198,13 +198,13 @@ func (t *tap) release() error {
 	t.released = true
 	t.exchange.stamp(t.ResponseWriter.Header())
 	t.ResponseWriter.WriteHeader(t.Status)
-	held := t.held
-	t.held = nil
-	if len(held) == 0 {
+	buffered := t.buffered
+	t.buffered = nil
+	if len(buffered) == 0 {
 		return nil
 	}
-	_, err := t.write(held)
-	reuse.Recycle(held)
+	_, err := t.write(buffered)
+	reuse.Recycle(buffered)
 	return err
 }
 
@@ -234,15 +234,15 @@ func (t *tap) FlushError() error {
 
 // flushAll flushes everything before the response is cut.
 func (t *tap) flushAll() {
-	t.flushes.Settle()
+	t.flushes.Finish()
 	_ = t.Answer.FlushError()
 }
 
 // Header implements [http.ResponseWriter].
 func (t *tap) Header() http.Header {
-	t.flushes.Settle()
+	t.flushes.Finish()
 	return t.Answer.Header()
 }
 
-// Holds implements [httpx.Interceptor].
-func (t *tap) Holds() bool { return !t.released }
+// Buffering implements [httpx.Receiver].
+func (t *tap) Buffering() bool { return !t.released }

@@ -273,9 +273,9 @@ type Answerer struct {
 
 	x      *Transaction
 	said   []intercept.Iteration // the responses that make up the client's message
-	first  wire.Usage         // usage of the first of them
-	calls  []wire.Usage       // usage of each call of the model, if there were several
-	asked  []int              // the blocks requested by the model
+	first  wire.Usage            // usage of the first of them
+	calls  []wire.Usage          // usage of each call of the model, if there were several
+	asked  []int                 // the blocks requested by the model
 	whole  bool
 	copied bool
 }

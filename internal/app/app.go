@@ -50,7 +50,7 @@ type App struct {
 	// Users name the users in the report, on the page, in records, metrics, queues and budgets.
 	// Unnamed users appear under their Caddy user ID, or else under 16 digits, a keyed hash of
 	// their key.
-	Users []tenant.User `json:"users,omitempty"`
+	Users []tenant.UserEntry `json:"users,omitempty"`
 
 	// UsersFile is a file with more users. Each line has the `is` of a user, and the name.
 	// The path may contain placeholders. The file is read when the configuration is loaded.
@@ -103,7 +103,7 @@ type App struct {
 	spent      *allowance.Spending // read by openBudgets
 	logger     *zap.Logger
 
-	users   *tenant.People
+	users   *tenant.Users
 	prices  *pricing.Table
 	base    *pricing.Table     // of the program, without the files of the configuration
 	storage storage            // Caddy's
@@ -156,7 +156,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return err
 	}
 	var err error
-	if a.users, err = tenant.NewPeople(a.Users, option.Expand(a.UsersFile)); err != nil {
+	if a.users, err = tenant.NewUsers(a.Users, option.Expand(a.UsersFile)); err != nil {
 		return err
 	}
 	if err := a.provisionPrices(ctx); err != nil {
@@ -210,7 +210,7 @@ func (a *App) Validate() error {
 }
 
 // UserDirectory names the users behind tenants.
-func (a *App) UserDirectory() *tenant.People { return a.users }
+func (a *App) UserDirectory() *tenant.Users { return a.users }
 
 // Prices are those of models.
 func (a *App) Prices() *pricing.Table { return a.prices }
@@ -325,7 +325,7 @@ func (a *App) govern() {
 	if err := a.adjustOriginals(); err != nil {
 		a.logger.Error("moving folded texts", zap.Error(err))
 	}
-	s.Carrier.Use(a.server)
+	s.Sender.Use(a.server)
 	a.keepAlive.Govern(s)
 	a.setMemory()
 	a.adjustAudit()

@@ -90,10 +90,10 @@ func (a *App) parseKeepAlive(d *caddyfile.Dispenser) error {
 
 // parseUser parses a user and its name, or a placeholder that names every user.
 func (a *App) parseUser(d *caddyfile.Dispenser) error {
-	var u tenant.User
+	var u tenant.UserEntry
 	switch args := d.RemainingArgs(); len(args) {
 	case 2:
-		u = tenant.User{Is: args[0], Name: args[1]}
+		u = tenant.UserEntry{Is: args[0], Name: args[1]}
 		if u.Name == "" {
 			return d.Err("user: the name is empty")
 		}

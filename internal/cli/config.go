@@ -93,7 +93,7 @@ func (e *exam) routes(ctx context.Context, raw string) {
 		if n := handler.Get("max_body").Int(); n > 0 && n < 1<<20 {
 			e.find("site", "max_body is %d bytes: nearly every conversation is larger. 32MiB is the default.", n)
 		}
-		for _, h := range append(cache.Front, cache.Behind...) {
+		for _, h := range append(cache.Before, cache.Behind...) {
 			config := gjson.ParseBytes(h.Config)
 			if n := config.Get("max_size").Int(); h.Name == "request_body" && n > 0 && n < 8<<20 && !asked[h] {
 				e.find("site", "request_body max_size is %d bytes: long conversations are larger. Set 32MiB.", n)

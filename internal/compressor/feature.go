@@ -66,7 +66,7 @@ func (o *Options) Open(s *feature.Site) (*feature.Part, error) {
 					return w.Offer(Job{
 						ID: ID{Session: a.Session, Block: block}, Tenant: a.Tenant, Text: text,
 						Rate: o.rate(), MinChars: cmp.Or(o.MinChars, defaultMinChars),
-						Done: func(r pipeline.Shortened) { s.State.Blocks.Put(a.Held, block, name, pack(r)) },
+						Done: func(r pipeline.Shortened) { s.State.Blocks.Put(a.SessionState, block, name, pack(r)) },
 					})
 				})
 			})

@@ -119,7 +119,7 @@ type Part struct {
 	Answered func(*Answered) (goesOn bool)
 	// Forget returns a function that forgets a stored answer, and reports whether it was stored nowhere
 	// else. The request asks for its deletion, and may be changed later.
-	Forget func(r *http.Request, x *resource.Resource) func() (own bool)
+	Forget func(r *http.Request, x *resource.Resource) func() (ours bool)
 	// Health returns the state of the feature for the health endpoint, nil for none.
 	Health func() any
 	// Close ends the feature with its configuration.
@@ -143,14 +143,14 @@ type Purpose uint8
 
 // The purposes.
 const (
-	Conversing Purpose = 1 << iota // a client's, of a conversation
-	Aside                          // a client's on the side, where those have an upstream of their own
-	Unparsed                       // a client's that was not understood
-	Unlooked                       // a client's that was not looked at
-	Slotless                       // a client's that takes no slot of a local server: a count of tokens, embeddings
-	Pinging                        // ours, to keep a cache alive
-	Folding                        // ours, for a local server to read a folded history
-	Warming                        // ours, for a local server to read a base
+	Conversing  Purpose = 1 << iota // a client's, of a conversation
+	SideRequest                     // a client's on the side, where those have an upstream of their own
+	Unparsed                        // a client's that was not understood
+	Unlooked                        // a client's that was not looked at
+	Slotless                        // a client's that takes no slot of a local server: a count of tokens, embeddings
+	Pinging                         // ours, to keep a cache alive
+	Folding                         // ours, for a local server to read a folded history
+	Warming                         // ours, for a local server to read a base
 )
 
 // Request is a request on its way to the upstream.
@@ -165,8 +165,8 @@ type Request struct {
 	Tenant sessioncache.Tenant
 	// Upstream is the upstream's key, see [Site.UpstreamKey], as the client has addressed it.
 	Upstream string
-	// Person is the name of the client's user.
-	Person string
+	// User is the name of the client's user.
+	User string
 	// Session is the public id of the session, empty if the request was not parsed. Name is the client's
 	// own name of the conversation, empty without one.
 	Session, Name string
@@ -198,8 +198,8 @@ type Answered struct {
 	// the request without our edits.
 	Err    error
 	Resent bool
-	// Held is the session.
-	Held *sessioncache.Session
+	// SessionState is the session.
+	SessionState *sessioncache.Session
 	// Target returns the target of an internal request on the same route.
 	Target func(body []byte) *selfrequest.Target
 	// Keep stores folded texts.

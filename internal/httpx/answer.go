@@ -17,32 +17,32 @@ import (
 
 // Answer is the base of the response writers through which layers see a response. Only the first
 // final status counts, 200 if there is none. Informational statuses pass. All bytes go through
-// [Interceptor.Take], and buffered bytes are not flushed.
+// [Receiver.Take], and buffered bytes are not flushed.
 type Answer struct {
 	// ResponseWriter is the writer of the layer's caller.
 	http.ResponseWriter
-	// Own is a separate header, used until it is known which response the client will get. Nil
+	// Separate is a separate header, used until it is known which response the client will get. Nil
 	// means that the response uses the header of ResponseWriter.
-	Own http.Header
+	Separate http.Header
 	// Status is the final status, 0 before there is one.
 	Status int
 
-	layer Interceptor
+	layer Receiver
 }
 
-// Interceptor is a layer's part in the handling of a response.
-type Interceptor interface {
+// Receiver is a layer's part in the handling of a response.
+type Receiver interface {
 	// Begin receives the final status, once. It calls [Answer.Send] or keeps the header back.
 	Begin(status int)
 	// Take receives the next bytes of the body.
 	Take(p []byte) (int, error)
-	// Holds reports whether the response is buffered, so that the client must not get any of it
+	// Buffering reports whether the response is buffered, so that the client must not get any of it
 	// yet.
-	Holds() bool
+	Buffering() bool
 }
 
 // NewAnswer returns the base of a layer's writer.
-func NewAnswer(w http.ResponseWriter, layer Interceptor) Answer {
+func NewAnswer(w http.ResponseWriter, layer Receiver) Answer {
 	return Answer{ResponseWriter: w, layer: layer}
 }
 
@@ -50,13 +50,13 @@ func NewAnswer(w http.ResponseWriter, layer Interceptor) Answer {
 func (a *Answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // Apart gives the response a separate header, a copy of the present one.
-func (a *Answer) Apart() { a.Own = a.ResponseWriter.Header().Clone() }
+func (a *Answer) Apart() { a.Separate = a.ResponseWriter.Header().Clone() }
 
 // Join replaces the writer's header by the separate one.
 func (a *Answer) Join() {
-	if a.Own != nil {
-		ReplaceHeader(a.ResponseWriter.Header(), a.Own)
-		a.Own = nil
+	if a.Separate != nil {
+		ReplaceHeader(a.ResponseWriter.Header(), a.Separate)
+		a.Separate = nil
 	}
 }
 
@@ -85,8 +85,8 @@ func (a *Answer) SendWhole(body []byte) error {
 
 // Header implements [http.ResponseWriter].
 func (a *Answer) Header() http.Header {
-	if a.Own != nil {
-		return a.Own
+	if a.Separate != nil {
+		return a.Separate
 	}
 	return a.ResponseWriter.Header()
 }
@@ -104,14 +104,14 @@ func (a *Answer) WriteHeader(status int) {
 
 // Inform forwards an informational status, with the present header.
 func (a *Answer) Inform(status int) {
-	if a.Own == nil {
+	if a.Separate == nil {
 		a.ResponseWriter.WriteHeader(status)
 		return
 	}
 	// The separate header applies to this status only.
 	h := a.ResponseWriter.Header()
 	before := maps.Clone(h)
-	ReplaceHeader(h, a.Own)
+	ReplaceHeader(h, a.Separate)
 	a.ResponseWriter.WriteHeader(status)
 	ReplaceHeader(h, before)
 }
@@ -135,7 +135,7 @@ func (a *Answer) FlushError() error {
 		a.WriteHeader(http.StatusOK)
 	}
 	// A flush would send the header.
-	if a.layer.Holds() {
+	if a.layer.Buffering() {
 		return nil
 	}
 	return http.NewResponseController(a.ResponseWriter).Flush()
@@ -265,12 +265,12 @@ func (f *Flushes) Due(w http.ResponseWriter, stream bool, waiting *Headers) bool
 
 // Wrote records that bytes of the body are about to be written.
 func (f *Flushes) Wrote() {
-	f.Settle()
+	f.Finish()
 	f.begun, f.dirty = true, true
 }
 
-// Settle makes sure that no other goroutine uses, or will use, the client's writer.
-func (f *Flushes) Settle() {
+// Finish makes sure that no other goroutine uses, or will use, the client's writer.
+func (f *Flushes) Finish() {
 	if f.alone != nil {
 		f.alone.end()
 		f.alone = nil

@@ -23,7 +23,7 @@ func (f *flushed) FlushError() error {
 func newFlushed() *flushed { return &flushed{httptest.NewRecorder(), make(chan struct{}, 10)} }
 
 func TestFlushes(t *testing.T) {
-	const flush, write, settle, late = 'f', 'w', 's', 'l'
+	const flush, write, finish, late = 'f', 'w', 's', 'l'
 	for _, test := range []struct {
 		name   string
 		stream bool
@@ -53,8 +53,8 @@ func TestFlushes(t *testing.T) {
 				}
 			case write:
 				f.Wrote()
-			case settle:
-				f.Settle()
+			case finish:
+				f.Finish()
 			case late:
 				all.flush()
 			}

@@ -172,9 +172,9 @@ func IsDocument(p []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(p), []by
 // and ErrBomb beyond both maxRatio times the encoded size and freeRatio.
 func DecodeRequest(coding string, raw []byte, limit int64, pay Toll) ([]byte, error) {
 	// Conversations compress to a fifth, repetitive logs to a hundredth.
-	most := min(limit, max(freeRatio, maxRatio*int64(len(raw))))
-	body, err := Decode(coding, raw, most, pay)
-	if most < limit && errors.Is(err, ErrTooLarge) {
+	bound := min(limit, max(freeRatio, maxRatio*int64(len(raw))))
+	body, err := Decode(coding, raw, bound, pay)
+	if bound < limit && errors.Is(err, ErrTooLarge) {
 		return nil, ErrBomb
 	}
 	return body, err

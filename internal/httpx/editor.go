@@ -23,10 +23,10 @@ type Editor struct {
 	event func(out []byte, e framing.Event) []byte
 	whole func(body []byte) []byte
 
-	events *framing.SSEFramer // nil if the response is no stream
-	out    []byte             // the edited events of the last write
-	body   []byte
-	holds  bool // body is incomplete
+	events  *framing.SSEFramer // nil if the response is no stream
+	out     []byte             // the edited events of the last write
+	body    []byte
+	partial bool // body is incomplete
 }
 
 // NewEditor returns a writer that edits a response by event and whole.
@@ -52,13 +52,13 @@ func (e *Editor) Serve(next caddyhttp.Handler, r *http.Request) error {
 	switch {
 	case err == nil:
 		return e.finish()
-	case !e.holds: // else only the error is sent
+	case !e.partial: // else only the error is sent
 		e.Spill()
 	}
 	return err
 }
 
-// Begin implements [Interceptor].
+// Begin implements [Receiver].
 func (e *Editor) Begin(status int) {
 	h := e.Header()
 	if status/100 == 2 && Coding(h) == "" {
@@ -68,20 +68,20 @@ func (e *Editor) Begin(status int) {
 			// Edits change the length.
 			delete(h, "Content-Length")
 		case IsJSON(kind) && e.whole != nil:
-			e.holds = true
+			e.partial = true
 			return
 		}
 	}
 	e.Send()
 }
 
-// Holds implements [Interceptor].
-func (e *Editor) Holds() bool { return e.holds }
+// Buffering implements [Receiver].
+func (e *Editor) Buffering() bool { return e.partial }
 
-// Take implements [Interceptor].
+// Take implements [Receiver].
 func (e *Editor) Take(p []byte) (int, error) {
 	switch {
-	case e.holds:
+	case e.partial:
 		if e.body = append(e.body, p...); len(e.body) > wire.MaxAnswer {
 			return len(p), e.release()
 		}
@@ -109,9 +109,9 @@ func (e *Editor) edit(event framing.Event) { e.out = e.event(e.out, event) }
 // finish ends a complete response.
 func (e *Editor) finish() error {
 	switch {
-	case e.holds:
+	case e.partial:
 		body := e.body
-		e.holds, e.body = false, nil
+		e.partial, e.body = false, nil
 		return e.SendWhole(e.whole(body))
 	case e.events != nil:
 		// Some servers omit the blank line after their last event.
@@ -129,7 +129,7 @@ func (e *Editor) finish() error {
 // release sends the header and the buffered body.
 func (e *Editor) release() error {
 	body := e.body
-	e.holds, e.body = false, nil
+	e.partial, e.body = false, nil
 	e.Send()
 	if len(body) == 0 {
 		return nil
@@ -141,7 +141,7 @@ func (e *Editor) release() error {
 // Spill forwards the rest of a response that was cut off, unmodified.
 func (e *Editor) Spill() {
 	switch {
-	case e.holds:
+	case e.partial:
 		_ = e.release()
 	case e.events != nil:
 		if rest := e.events.Rest(); len(rest) > 0 {

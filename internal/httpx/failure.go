@@ -44,8 +44,8 @@ func ReadFailure(format wire.Format, status int, h http.Header, body []byte) *tr
 }
 
 // Keep appends the next bytes of a body to those held back, up to limit bytes in all.
-func Keep(held, p []byte, limit int) []byte {
-	return append(held, p[:min(len(p), max(0, limit-len(held)))]...)
+func Keep(buffered, p []byte, limit int) []byte {
+	return append(buffered, p[:min(len(p), max(0, limit-len(buffered)))]...)
 }
 
 // Respond sends a response of our own in one piece.
@@ -95,8 +95,10 @@ func FailUnreached(w http.ResponseWriter, r *http.Request, format wire.Format, e
 	}
 	// Caddy itself would send a status without a body, and clients show that as it is. It still
 	// writes a second header afterwards, without an error route, which net/http drops.
-	if failed := Fail(w, format, &translate.Failure{Status: e.StatusCode,
-		Message: Unreached[e.StatusCode]}); failed != nil {
+	if failed := Fail(w, format, &translate.Failure{
+		Status:  e.StatusCode,
+		Message: Unreached[e.StatusCode],
+	}); failed != nil {
 		return failed
 	}
 	return err

@@ -41,18 +41,18 @@ func Isolate(r *http.Request, w http.ResponseWriter) *http.Request {
 			vars[k] = v
 		}
 	}
-	own := r.Context()
+	parent := r.Context()
 	for _, key := range [...]caddy.CtxKey{caddyhttp.ExtraLogFieldsCtxKey, caddyhttp.OriginalRequestCtxKey} {
 		if value := ctx.Value(key); value != nil {
-			own = context.WithValue(own, key, value)
+			parent = context.WithValue(parent, key, value)
 		}
 	}
-	*r = *r.WithContext(own) // the replacer reads later changes from this very request
+	*r = *r.WithContext(parent) // the replacer reads later changes from this very request
 	return r
 }
 
-// told lists the placeholders that reverse_proxy sets for others, such as the access log.
-var told = [...]string{
+// sharedPlaceholders lists the placeholders that reverse_proxy sets for others, such as the access log.
+var sharedPlaceholders = [...]string{
 	"http.reverse_proxy.upstream.host", "http.reverse_proxy.upstream.port", "http.reverse_proxy.upstream.hostport",
 	"http.reverse_proxy.upstream.address", "http.reverse_proxy.upstream.latency", "http.reverse_proxy.upstream.latency_ms",
 	upstreamStatus, "http.reverse_proxy.status_text",
@@ -66,7 +66,7 @@ func Tell(ctx, other context.Context) {
 	if !ok || !known || to == from {
 		return
 	}
-	for _, name := range told {
+	for _, name := range sharedPlaceholders {
 		if v, ok := from.Get(name); ok {
 			to.Set(name, v)
 		}

@@ -134,14 +134,14 @@ func (a *Attempt) release() error {
 // Rejected reports whether the response was rejected.
 func (a *Attempt) Rejected() bool { return a.verdict == Reject }
 
-// Begin implements [Interceptor].
+// Begin implements [Receiver].
 func (a *Attempt) Begin(int) {
 	if a.verdict = a.by.Judge(a); a.verdict == Accept {
 		a.Send()
 	}
 }
 
-// Take implements [Interceptor].
+// Take implements [Receiver].
 func (a *Attempt) Take(p []byte) (int, error) {
 	switch a.verdict {
 	case Accept:
@@ -155,8 +155,8 @@ func (a *Attempt) Take(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Holds implements [Interceptor].
-func (a *Attempt) Holds() bool { return a.verdict != Accept }
+// Buffering implements [Receiver].
+func (a *Attempt) Buffering() bool { return a.verdict != Accept }
 
 // Retrier edits and forwards the attempts of a request. The handler's writer is the [Attempt].
 type Retrier interface {

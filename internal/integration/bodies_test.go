@@ -38,8 +38,8 @@ func TestNoRoomForBodies(t *testing.T) {
 	all.Go(func() { h.post("/native/v1/messages", large, "X-Holds", "1") })
 	<-arrived
 	before := h.metric(`caddy_llm_cache_bodies_waited_total{outcome="unread"}`)
-	if held := h.metric(`caddy_llm_cache_memory_bytes{part="bodies"}`); held < float64(len(large)) {
-		t.Errorf("%v bytes are held for one of %d", held, len(large))
+	if reserved := h.metric(`caddy_llm_cache_memory_bytes{part="bodies"}`); reserved < float64(len(large)) {
+		t.Errorf("%v bytes are held for one of %d", reserved, len(large))
 	}
 
 	if res := h.post("/native/v1/messages", conversation(3, false)); res.Header.Get("X-Llm-Cache-Session") == "" {
@@ -71,8 +71,10 @@ func TestNoRoomForBodies(t *testing.T) {
 			}
 		})
 	}
-	for site, path := range map[string]string{"hosted": "/v1/chat/completions", "box": "/v1/chat/completions",
-		"hosted ": "/v1/responses", "box ": "/v1beta/models/gemini-3-pro:generateContent"} {
+	for site, path := range map[string]string{
+		"hosted": "/v1/chat/completions", "box": "/v1/chat/completions",
+		"hosted ": "/v1/responses", "box ": "/v1beta/models/gemini-3-pro:generateContent",
+	} {
 		req := h.request(t, "/"+strings.TrimSpace(site)+path, strings.NewReader(large))
 		all.Go(func() {
 			res, err := h.client.Do(req)
@@ -106,8 +108,8 @@ func TestNoRoomForBodies(t *testing.T) {
 			}
 		}
 	}
-	if held := h.metric(`caddy_llm_cache_memory_bytes{part="bodies"}`); held != 0 {
-		t.Errorf("%v bytes are still held", held)
+	if reserved := h.metric(`caddy_llm_cache_memory_bytes{part="bodies"}`); reserved != 0 {
+		t.Errorf("%v bytes are still held", reserved)
 	}
 	if res := h.post("/native/v1/messages", large); res.Header.Get("X-Llm-Cache-Session") == "" {
 		t.Error("with room again, a large request is not read")
@@ -140,7 +142,7 @@ func TestCrowded(t *testing.T) {
 				h.try(t, site, d, "crowded", body, "")
 			}
 			res := h.post("/hosted"+d.path, body)
-			if answer := read(t, res); d.own != "hosted" &&
+			if answer := read(t, res); d.native != "hosted" &&
 				(res.StatusCode != http.StatusBadRequest || !strings.Contains(answer, "more messages, blocks, parts or values")) {
 				t.Errorf("%s: %s: status %d, %s", name, d.name, res.StatusCode, answer)
 			}

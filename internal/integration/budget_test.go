@@ -39,8 +39,8 @@ func TestBudget(t *testing.T) {
 	const budgets = `[{"person":"anna","dollars":0.01,"per":"month"},{"person":"carla","tokens":100000},` +
 		`{"tokens":2000000,"soft":true}]`
 	p.budgeted(u, store, budgets)
-	const most = 10 // at 201.4 units of $5 a million each, the tenth begins below the bound and ends above
-	var answered, spent, held atomic.Int64
+	const maxRequests = 10 // at 201.4 units of $5 a million each, the tenth begins below the bound and ends above
+	var answered, spent, refused atomic.Int64
 	for range 40 {
 		var group sync.WaitGroup
 		for range 50 {
@@ -56,7 +56,7 @@ func TestBudget(t *testing.T) {
 					strings.Contains(string(body), "the budget of anna, $0.01 a month, is spent ("):
 					spent.Add(1)
 				case strings.Contains(string(body), `"rate_limit_error"`) && res.Header.Get("Retry-After") == "5":
-					held.Add(1)
+					refused.Add(1)
 				default:
 					t.Errorf("%s: %s", res.Status, body)
 				}
@@ -67,9 +67,9 @@ func TestBudget(t *testing.T) {
 			break
 		}
 	}
-	if n := answered.Load(); n != most || spent.Load() == 0 || held.Load() == 0 {
-		t.Errorf("%d requests were answered, want %d; %d found the budget spent, %d set aside", n, most, spent.Load(),
-			held.Load())
+	if n := answered.Load(); n != maxRequests || spent.Load() == 0 || refused.Load() == 0 {
+		t.Errorf("%d requests were answered, want %d; %d found the budget spent, %d set aside", n, maxRequests, spent.Load(),
+			refused.Load())
 	}
 	chat := `{"model":"gpt-6.1","messages":[{"role":"user","content":"hi"}]}`
 	res := p.post("/v1/chat/completions", chat, "Authorization", "Bearer sk-anna")
@@ -83,7 +83,7 @@ func TestBudget(t *testing.T) {
 		t.Errorf("somebody else: %s, %v", res.Status, res.Header)
 	}
 
-	turns(t, storePath(store), most+1+int(spent.Load()+held.Load())+1)
+	turns(t, storePath(store), maxRequests+1+int(spent.Load()+refused.Load())+1)
 	p.move()
 	p.load(p.config("respond 204")) // the store is closed, and all that was counted is gone
 	p.budgeted(u, store, budgets)
@@ -177,8 +177,10 @@ func TestBudgetOfOtherEndpoints(t *testing.T) {
 	} else if body := read(t, res); !strings.HasSuffix(body, `"total_tokens":1200}}`) {
 		t.Errorf("the answer was changed: %.80s", body)
 	}
-	for path, want := range map[string]int{"/v1/embeddings": 429, "/v1/messages/batches": 429, "/v1/batches": 429,
-		"/v1beta/models/gemini-3.1-pro:batchGenerateContent": 429, "/v1/messages/count_tokens": 200, "/v1/files": 200} {
+	for path, want := range map[string]int{
+		"/v1/embeddings": 429, "/v1/messages/batches": 429, "/v1/batches": 429,
+		"/v1beta/models/gemini-3.1-pro:batchGenerateContent": 429, "/v1/messages/count_tokens": 200, "/v1/files": 200,
+	} {
 		res := p.post(path, `{"input":"hi"}`, "Authorization", "Bearer sk-anna")
 		if read(t, res); res.StatusCode != want {
 			t.Errorf("%s: got %s, want %d", path, res.Status, want)
@@ -228,7 +230,7 @@ func TestBudgetsOverStores(t *testing.T) {
 	p := start(t, "respond 204")
 	dir := t.TempDir()
 	stores := [...]string{sqliteAt(filepath.Join(dir, "a.db"), ""), sqliteAt(filepath.Join(dir, "b.db"), "")}
-	const most = 10 // as in TestBudget
+	const maxRequests = 10 // as in TestBudget
 	asked := 0
 	for i, n := range [...]int{4, 3, 2, 3} {
 		p.budgeted(u, stores[i%2], `[{"person":"anna","dollars":0.01,"per":"month"}]`)
@@ -236,7 +238,7 @@ func TestBudgetsOverStores(t *testing.T) {
 			asked++
 			res := p.post("/v1/messages", conversation(1, false), "X-Api-Key", "sk-anna", "X-Session-Id", "s")
 			read(t, res)
-			if ok := res.StatusCode == http.StatusOK; ok != (asked <= most) {
+			if ok := res.StatusCode == http.StatusOK; ok != (asked <= maxRequests) {
 				t.Errorf("request %d: %s", asked, res.Status)
 			}
 		}

@@ -54,7 +54,7 @@ func TestClearing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			u := simulated(t, c.provider)
 			p := start(t, behind(u, c.upstream))
-			most, last := int64(0), ""
+			peak, last := int64(0), ""
 			for turns := range 20 {
 				stream := turns%2 == 0
 				res := p.post("/v1/messages", managed(turns, stream))
@@ -72,8 +72,8 @@ func TestClearing(t *testing.T) {
 					turn.Cleared.Thinking != 0 {
 					t.Errorf("%d turns: %d are cleared, told %+v", turns, cleared, turn.Cleared)
 				}
-				if left := int64(turns) - cleared; left > 9 || cleared < most || strings.Contains(sent, "context_management") {
-					t.Errorf("%d turns: %d results are left, %d cleared after %d: %.300s", turns, left, cleared, most, sent)
+				if left := int64(turns) - cleared; left > 9 || cleared < peak || strings.Contains(sent, "context_management") {
+					t.Errorf("%d turns: %d results are left, %d cleared after %d: %.300s", turns, left, cleared, peak, sent)
 				}
 				if d := res.Header.Get("X-Llm-Cache-Dropped"); strings.Contains(d, "context_management") {
 					t.Errorf("%d turns: left out: %s", turns, d)
@@ -85,10 +85,10 @@ func TestClearing(t *testing.T) {
 						t.Errorf("%d turns: what was cleared has changed", turns)
 					}
 				}
-				most, last = cleared, sent
+				peak, last = cleared, sent
 			}
-			if most < 12 {
-				t.Errorf("no more than %d results were cleared", most)
+			if peak < 12 {
+				t.Errorf("no more than %d results were cleared", peak)
 			}
 			if s := p.sessions(); len(s) != 1 || s[0].requests() != 20 {
 				t.Errorf("sessions are %v, want one with twenty requests", s)

@@ -28,7 +28,8 @@ func TestCoalesceWrites(t *testing.T) {
 	var usages []wire.Usage
 	var arrived int
 	var open chan struct{}
-	model := httptest.NewServer(&simulator.Handler{Cache: pricing.NewSimulator(pricing.SimulatorConfig{}),
+	model := httptest.NewServer(&simulator.Handler{
+		Cache: pricing.NewSimulator(pricing.SimulatorConfig{}),
 		Hooks: simulator.Hooks{
 			Answer: func(ctx context.Context, _ *wire.View) *simulator.Answer { // the prompt is billed, nothing is said yet
 				mu.Lock()
@@ -46,7 +47,8 @@ func TestCoalesceWrites(t *testing.T) {
 				defer mu.Unlock()
 				usages = append(usages, u)
 			},
-		}})
+		},
+	})
 	t.Cleanup(model.Close)
 	p := start(t, "respond 204")
 	round := 0
@@ -83,17 +85,17 @@ func TestCoalesceWrites(t *testing.T) {
 	if found != 0 || written == 0 {
 		t.Fatalf("without coalescing %d tokens are written and %d read", written, found)
 	}
-	front := written / twins
+	shared := written / twins
 	before := p.metric(`caddy_llm_cache_coalesced_total{outcome="written"}`)
 	written, found = arm("", "Be quick, "+salt, 1)
-	if found < (twins-1)*front*9/10 || written > front*11/10 {
-		t.Errorf("%d tokens are written and %d read, of %d", written, found, front)
+	if found < (twins-1)*shared*9/10 || written > shared*11/10 {
+		t.Errorf("%d tokens are written and %d read, of %d", written, found, shared)
 	}
 	if n := p.metric(`caddy_llm_cache_coalesced_total{outcome="written"}`) - before; n != twins-1 {
 		t.Errorf("%v have waited", n)
 	}
 	// What is known is not waited for, nor what is short.
-	if _, found = arm("", "Be quick, "+salt, twins); found < twins*front*9/10 {
+	if _, found = arm("", "Be quick, "+salt, twins); found < twins*shared*9/10 {
 		t.Errorf("%d tokens of a known prefix are read", found)
 	}
 	arm("", "", twins)
@@ -109,8 +111,10 @@ func TestCoalescedOnce(t *testing.T) {
 	p := start(t, "respond 204")
 	second := testkit.FreeAddress(t)
 	port := second[strings.LastIndex(second, ":"):]
-	for name, behind := range map[string]string{"in a row": "llm_cache\nreverse_proxy " + u.Listener.Addr().String(),
-		"over the network": "reverse_proxy " + second} {
+	for name, behind := range map[string]string{
+		"in a row":         "llm_cache\nreverse_proxy " + u.Listener.Addr().String(),
+		"over the network": "reverse_proxy " + second,
+	} {
 		p.move()
 		p.load(p.config("llm_cache {\n policy observe\n}\n"+behind, "http://"+port+" {\nllm_cache\nreverse_proxy "+
 			u.Listener.Addr().String()+"\n}"))

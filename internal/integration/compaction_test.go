@@ -70,9 +70,9 @@ func TestSummaryWithTools(t *testing.T) {
 	if gjson.Get(got, "tools").Raw != tools || gjson.Get(got, "tool_choice").Str != "none" {
 		t.Errorf("the upstream got tools %s, choice %s", gjson.Get(got, "tools"), gjson.Get(got, "tool_choice"))
 	}
-	own := strings.NewReplacer(`"tools":[]`, `"tools":`+tools, `"tool_choice":"auto"`,
+	want := strings.NewReplacer(`"tools":[]`, `"tools":`+tools, `"tool_choice":"auto"`,
 		`"tool_choice":"none"`).Replace(asked)
-	if got != own {
+	if got != want {
 		t.Errorf("the upstream got %s", got)
 	}
 	if n := p.metric(edits) - before; n != 1 {
@@ -80,7 +80,7 @@ func TestSummaryWithTools(t *testing.T) {
 	}
 	refusing.Store(true)
 	send("one", asked)
-	if sent := u.requests(); sent[len(sent)-2].body != own || sent[len(sent)-1].body != asked {
+	if sent := u.requests(); sent[len(sent)-2].body != want || sent[len(sent)-1].body != asked {
 		t.Errorf("after a refusal the upstream got %s", sent[len(sent)-1].body)
 	}
 }

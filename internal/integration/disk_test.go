@@ -60,12 +60,12 @@ func (b *binder) bound(body string) bool {
 					block.Get("input").Raw))
 				return true
 			}
-			front := [32]byte(sum.Sum(nil))
+			prefix := [32]byte(sum.Sum(nil))
 			signature := block.Get("signature").Str
 			if was, known := b.seen[signature]; known {
-				ok = ok && was == front
+				ok = ok && was == prefix
 			} else {
-				b.seen[signature] = front
+				b.seen[signature] = prefix
 			}
 			return true
 		})

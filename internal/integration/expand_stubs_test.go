@@ -31,9 +31,9 @@ func TestStubIsNotWrittenInFormats(t *testing.T) {
 	}
 	refused := `"output":"Not run: `
 	for name, c := range map[string]struct {
-		of   []wire.Format // none: all
-		call func(text string) piece
-		told string // what the answer to the call looks like upstream
+		of     []wire.Format // none: all
+		call   func(text string) piece
+		result string // what the answer to the call looks like upstream
 	}{
 		"Write": {nil, func(text string) piece { return called("call_w", `Write {"content":`+js(text)+`}`) }, ""},
 		"edits": {nil, func(text string) piece {
@@ -42,8 +42,10 @@ func TestStubIsNotWrittenInFormats(t *testing.T) {
 		"a shell": {nil, func(text string) piece {
 			return called("call_w", `run_shell_command {"command":`+js("cat > a <<END\n"+text+"\nEND")+`}`)
 		}, ""},
-		"any tool": {nil, func(text string) piece { return called("call_w", `frobnicate {"deep":{"in":[`+js(text)+`]}}`) },
-			""},
+		"any tool": {
+			nil, func(text string) piece { return called("call_w", `frobnicate {"deep":{"in":[`+js(text)+`]}}`) },
+			"",
+		},
 		"apply_patch as a function": {nil, func(text string) piece {
 			return called("call_w", `apply_patch {"input":`+js(patch(text))+`}`)
 		}, ""},
@@ -96,7 +98,7 @@ func TestStubIsNotWrittenInFormats(t *testing.T) {
 					}
 					g.strictly(t, body, stream)
 					last := u.last().body
-					if !gjson.Valid(last) || !strings.Contains(last, "Not run: ") || !strings.Contains(last, c.told) {
+					if !gjson.Valid(last) || !strings.Contains(last, "Not run: ") || !strings.Contains(last, c.result) {
 						t.Errorf("the model was told %s", short(last))
 					}
 				})

@@ -142,8 +142,10 @@ func apart(t testing.TB, model *upstream, rate int64, delay time.Duration) *edge
 	s := &edgeAndOrigin{model: model, policy: "policy observe\nretain origin"}
 	s.line = newLine(t, rate, delay)
 	s.towards = s.line.Addr().String()
-	s.proxy = &proxy{t: t, caddy: caddytest.New(t),
-		client: &http.Client{Transport: asksAll{&http.Transport{DisableCompression: true, DisableKeepAlives: true}}}}
+	s.proxy = &proxy{
+		t: t, caddy: caddytest.New(t),
+		client: &http.Client{Transport: asksAll{&http.Transport{DisableCompression: true, DisableKeepAlives: true}}},
+	}
 	s.host = "127.0.0.1:80" // the same conversation, wherever it is served
 	s.load(s.sites("llm_cache_origin"))
 	return s
@@ -160,7 +162,7 @@ func (s *edgeAndOrigin) sites(behind string) []byte {
 }
 
 // ask sends a body and returns what the model got, and how.
-func (s *edgeAndOrigin) ask(body string, headers ...string) (got received, held string) {
+func (s *edgeAndOrigin) ask(body string, headers ...string) (got received, retained string) {
 	s.t.Helper()
 	res := s.post("/v1/messages", body, append([]string{"X-Api-Key", "a"}, headers...)...)
 	if answer := read(s.t, res); res.StatusCode != http.StatusOK || answer != message {
@@ -178,7 +180,7 @@ func (s *edgeAndOrigin) ask(body string, headers ...string) (got received, held 
 func (s *edgeAndOrigin) expect(how, body string, headers ...string) {
 	s.t.Helper()
 	before := len(s.model.requests())
-	got, held := s.ask(body, headers...)
+	got, retained := s.ask(body, headers...)
 	if got.body != body || got.length != int64(len(body)) || got.header.Get("Content-Encoding") != "" {
 		s.t.Errorf("the model got %d bytes of %d, coding %q", len(got.body), len(body), got.header.Get("Content-Encoding"))
 	}
@@ -190,8 +192,8 @@ func (s *edgeAndOrigin) expect(how, body string, headers ...string) {
 	if n := len(s.model.requests()) - before; n != 1 {
 		s.t.Errorf("the model got %d requests", n)
 	}
-	if !strings.HasPrefix(held, how) {
-		s.t.Errorf("went as %q, want %q", held, how)
+	if !strings.HasPrefix(retained, how) {
+		s.t.Errorf("went as %q, want %q", retained, how)
 	}
 }
 
@@ -239,9 +241,9 @@ func (s *edgeAndOrigin) misses(cause string) (n float64, resends float64) {
 		s.metric(`caddy_llm_cache_retain_resends_total{driver="origin"}`)
 }
 
-// TestHoldFaults: whatever goes wrong between edge and origin, the model gets what the
+// TestRetainFaults: whatever goes wrong between edge and origin, the model gets what the
 // client sent, once, the client an answer, and somebody counts.
-func TestHoldFaults(t *testing.T) {
+func TestRetainFaults(t *testing.T) {
 	for _, test := range []struct {
 		name, cause string
 		fault       func(t *testing.T, s *edgeAndOrigin)
@@ -263,11 +265,13 @@ func TestHoldFaults(t *testing.T) {
 			s.tamper(t, func(h http.Header, _ []byte) { h.Set("X-Api-Key", "b") })
 		}},
 		{"a wrong hash", "bad-hash", func(t *testing.T,
-			s *edgeAndOrigin) {
+			s *edgeAndOrigin,
+		) {
 			s.tamper(t, func(_ http.Header, b []byte) { b[10]++ })
 		}},
 		{"no program", "bad-delta", func(t *testing.T,
-			s *edgeAndOrigin) {
+			s *edgeAndOrigin,
+		) {
 			s.tamper(t, func(_ http.Header, b []byte) { b[0]++ })
 		}},
 		{"cut amid the header", "cut", func(_ *testing.T, s *edgeAndOrigin) { s.line.cutAfter.Store(100) }},
@@ -288,9 +292,9 @@ func TestHoldFaults(t *testing.T) {
 	}
 }
 
-// TestHoldTooLarge: a body that is too large for the origin goes whole, and costs the other
+// TestRetainTooLarge: a body that is too large for the origin goes whole, and costs the other
 // conversations nothing.
-func TestHoldTooLarge(t *testing.T) {
+func TestRetainTooLarge(t *testing.T) {
 	s := twoSites(t, newUpstream(t, answerMessage))
 	s.load(s.sites("llm_cache_origin {\nmax_body 64KiB\n}"))
 	large := strings.Replace(conversation(40, false), "Fix the build.", "Write a book.", 1)
@@ -328,10 +332,10 @@ func (s *edgeAndOrigin) tamper(t *testing.T, f func(h http.Header, body []byte))
 	s.load(s.sites("llm_cache_origin"))
 }
 
-// TestHoldForeign: a server that holds nothing is never sent a delta. One that stands in
+// TestRetainForeign: a server that holds nothing is never sent a delta. One that stands in
 // the place of an origin gets one that it cannot read, and the whole, whatever it says of
 // the first.
-func TestHoldForeign(t *testing.T) {
+func TestRetainForeign(t *testing.T) {
 	s := twoSites(t, newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
 		if r.Header.Get("Content-Encoding") == "llm-cache-delta" && n%2 == 0 {
 			http.Error(w, "what is that?", http.StatusBadRequest)
@@ -341,9 +345,9 @@ func TestHoldForeign(t *testing.T) {
 	}))
 	s.load(s.sites("header /x X-Y z"))
 	for n := 20; n < 23; n++ {
-		if got, held := s.ask(conversation(n, false)); got.header.Get("Content-Encoding") != "" ||
-			got.body != conversation(n, false) || !strings.HasPrefix(held, "whole; cause=new") {
-			t.Fatalf("%s, coding %q", held, got.header.Get("Content-Encoding"))
+		if got, retained := s.ask(conversation(n, false)); got.header.Get("Content-Encoding") != "" ||
+			got.body != conversation(n, false) || !strings.HasPrefix(retained, "whole; cause=new") {
+			t.Fatalf("%s, coding %q", retained, got.header.Get("Content-Encoding"))
 		}
 	}
 	for range 2 {
@@ -353,9 +357,9 @@ func TestHoldForeign(t *testing.T) {
 		s.load(s.sites("header /x X-Y z"))
 		missed, resends := s.misses("foreign")
 		before := len(s.model.requests())
-		if got, held := s.ask(conversation(22, false)); got.body != conversation(22, false) ||
-			!strings.HasPrefix(held, "whole; cause=foreign") {
-			t.Errorf("%s", held)
+		if got, retained := s.ask(conversation(22, false)); got.body != conversation(22, false) ||
+			!strings.HasPrefix(retained, "whole; cause=foreign") {
+			t.Errorf("%s", retained)
 		}
 		if n := len(s.model.requests()) - before; n != 2 {
 			t.Errorf("%d requests", n)
@@ -363,16 +367,16 @@ func TestHoldForeign(t *testing.T) {
 		if m, r := s.misses("foreign"); m != missed+1 || r != resends+1 {
 			t.Error("nobody has counted")
 		}
-		if got, held := s.ask(conversation(23, false)); got.body != conversation(23, false) ||
-			!strings.HasPrefix(held, "whole; cause=new") {
-			t.Errorf("the next one: %s", held)
+		if got, retained := s.ask(conversation(23, false)); got.body != conversation(23, false) ||
+			!strings.HasPrefix(retained, "whole; cause=new") {
+			t.Errorf("the next one: %s", retained)
 		}
 	}
 }
 
-// TestHoldTogether: requests of one conversation that are on their way at once go on from
+// TestRetainTogether: requests of one conversation that are on their way at once go on from
 // the same, and each reaches the model as it was sent.
-func TestHoldTogether(t *testing.T) {
+func TestRetainTogether(t *testing.T) {
 	s := twoSites(t, newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
 		time.Sleep(time.Duration(n%5) * 3 * time.Millisecond)
 		answerMessage(w, r, n)

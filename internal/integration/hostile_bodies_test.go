@@ -19,7 +19,7 @@ import (
 // dialect is a format in which hostile values are said.
 type dialect struct {
 	name, path string
-	own        string // the site, besides native, that speaks it
+	native     string // the site, besides native, that speaks it
 	body       string // of CONTENT, INPUT, RESULT and SCHEMA
 	text       bool   // INPUT is JSON in a string
 }
@@ -153,19 +153,27 @@ func asInput(text func(n int) string) func(*testing.T, *dialect, int) string {
 	}
 }
 
-// most is a little less than the number of entries that are read.
-const most = wire.MaxElements - 32
+// limit is a little less than the number of entries that are read.
+const limit = wire.MaxElements - 32
 
 // pair is a call of a tool and its result, in the words of each format.
 var pairs = map[string][2]string{
-	"anthropic": {`{"type":"tool_use","id":"CALL","name":"Read","input":{}}`,
-		`{"type":"tool_result","tool_use_id":"RESULT","content":"ok"}`},
-	"chat": {`{"id":"CALL","type":"function","function":{"name":"Read","arguments":"{}"}}`,
-		`{"role":"tool","tool_call_id":"RESULT","content":"ok"}`},
-	"responses": {`{"type":"function_call","call_id":"CALL","name":"Read","arguments":"{}"}`,
-		`{"type":"function_call_output","call_id":"RESULT","output":"ok"}`},
-	"gemini": {`{"functionCall":{"id":"CALL","name":"Read","args":{}}}`,
-		`{"functionResponse":{"id":"RESULT","name":"Read","response":{"output":"ok"}}}`},
+	"anthropic": {
+		`{"type":"tool_use","id":"CALL","name":"Read","input":{}}`,
+		`{"type":"tool_result","tool_use_id":"RESULT","content":"ok"}`,
+	},
+	"chat": {
+		`{"id":"CALL","type":"function","function":{"name":"Read","arguments":"{}"}}`,
+		`{"role":"tool","tool_call_id":"RESULT","content":"ok"}`,
+	},
+	"responses": {
+		`{"type":"function_call","call_id":"CALL","name":"Read","arguments":"{}"}`,
+		`{"type":"function_call_output","call_id":"RESULT","output":"ok"}`,
+	},
+	"gemini": {
+		`{"functionCall":{"id":"CALL","name":"Read","args":{}}}`,
+		`{"functionResponse":{"id":"RESULT","name":"Read","response":{"output":"ok"}}}`,
+	},
 }
 
 // calls makes calls at once, and then their results, whose ids result gives; what say
@@ -181,8 +189,8 @@ func calls(result func(i, of int) string, say ...string) func(*testing.T, *diale
 			}
 			pair = [2]string{strings.Replace(pair[0], "{}", input, 1), strings.Replace(pair[1], `"ok"`, `"`+say[1]+`"`, 1)}
 		}
-		count := max(min(n/(len(pair[0])+len(pair[1])), most/2), 1) // as many as are read
-		if len(say) > 0 {                                           // and as long as that lets them be
+		count := max(min(n/(len(pair[0])+len(pair[1])), limit/2), 1) // as many as are read
+		if len(say) > 0 {                                            // and as long as that lets them be
 			room := n/count - len(pair[0]) - len(pair[1])
 			pair[1] = strings.Replace(pair[1], say[1], strings.Repeat(say[1], 1+max(room/len(say[1]), 0)), 1)
 		}
@@ -226,8 +234,10 @@ var generators = []generator{
 	{"nesting in a result", "", part("RESULT", func(n int) string {
 		return quoted(`{"output":"x","metadata":` + strings.Repeat("[", n/2) + strings.Repeat("]", n/2) + "}")
 	})},
-	{"many keys in an input", "",
-		asInput(func(n int) string { return quoted(repeated(`{"output":"x"`, `,"k":1`, "}", n)) })},
+	{
+		"many keys in an input", "",
+		asInput(func(n int) string { return quoted(repeated(`{"output":"x"`, `,"k":1`, "}", n)) }),
+	},
 	{"many keys in a result", "", part("RESULT",
 		func(n int) string { return quoted(repeated(`{"output":"x"`, `,"k":1`, "}", n)) })},
 	{"many keys", "", part("SCHEMA", func(n int) string { return repeated(`{"type":"object"`, `,"k":1`, "}", n) })},
@@ -255,7 +265,7 @@ var generators = []generator{
 			m = `{"role":"user","content":"a"},{"role":"assistant","content":"b"},`
 		}
 		return strings.Replace(d.say("CONTENT", `"hi"`), `[{"role":"user"`,
-			repeated("[", m, `{"role":"user"`, min(n, most/2*len(m))), 1)
+			repeated("[", m, `{"role":"user"`, min(n, limit/2*len(m))), 1)
 	}},
 	{"many tools", "", func(_ *testing.T, d *dialect, n int) string {
 		tool := map[string]string{
@@ -271,7 +281,7 @@ var generators = []generator{
 			"gemini":    `{"functionDeclarations":[{"name":"tool_%d"}]},`,
 		}[d.name]
 		var tools strings.Builder
-		for i := range min(n/len(tool), most) {
+		for i := range min(n/len(tool), limit) {
 			fmt.Fprintf(&tools, tool, i)
 		}
 		return strings.Replace(d.say("CONTENT", `"hi"`), `"tools":[`, `"tools":[`+tools.String(), 1)

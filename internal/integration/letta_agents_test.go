@@ -51,9 +51,9 @@ func TestLettaAgents(t *testing.T) {
 						wantCalls, wantHeld = "GET, GET core-memory/blocks/system_prompt, PATCH reset-messages", "whole; cause=new"
 						before = 2 * i
 					}
-					answer, held := c.ask(fmt.Sprintf("question %d", i+1))
-					if want := fmt.Sprintf("answer %d", i+1); answer != want || !strings.HasPrefix(held, wantHeld) {
-						t.Fatalf("turn %d: %q, %q; want %q, %q", i, answer, held, want, wantHeld)
+					answer, retained := c.ask(fmt.Sprintf("question %d", i+1))
+					if want := fmt.Sprintf("answer %d", i+1); answer != want || !strings.HasPrefix(retained, wantHeld) {
+						t.Fatalf("turn %d: %q, %q; want %q, %q", i, answer, retained, want, wantHeld)
 					}
 					calls, messages := s.asked()
 					if sent := 1; calls != wantCalls || messages != sent && !(i == 4 && messages == 2) {
@@ -65,7 +65,7 @@ func TestLettaAgents(t *testing.T) {
 					}
 					want := c.transcript()
 					if before > 0 {
-						want = append([]string{"user: " + told(want[:before]) + strings.TrimPrefix(want[before], "user: ")},
+						want = append([]string{"user: " + transcript(want[:before]) + strings.TrimPrefix(want[before], "user: ")},
 							want[before+1:]...)
 					}
 					if got := all[0].said; strings.Join(got, "\n") != strings.Join(want, "\n") {
@@ -97,9 +97,9 @@ func TestLettaAgentsUsage(t *testing.T) {
 			"usage.input_tokens_details.cached_tokens,usage.output_tokens]").Raw; got != `["completed",1,"answer 1",50,30,2]` {
 			t.Errorf("stream=%t: %s of %s", stream, got, raw)
 		}
-		for _, own := range []string{"web_search", "Hm."} {
-			if strings.Contains(string(raw), own) {
-				t.Errorf("stream=%t: %q in %s", stream, own, raw)
+		for _, internal := range []string{"web_search", "Hm."} {
+			if strings.Contains(string(raw), internal) {
+				t.Errorf("stream=%t: %q in %s", stream, internal, raw)
 			}
 		}
 	}
@@ -110,13 +110,15 @@ func TestLettaAgentsUsage(t *testing.T) {
 func TestLettaAgentsPreface(t *testing.T) {
 	s := newRESTServer(t)
 	s.set(func(s *restState) { s.noBlocks = true })
-	c := &lettaClient{t: t, p: start(t, withAgents(s, "")), path: "/v1/chat/completions", system: "Be brief.",
-		stream: true}
+	c := &lettaClient{
+		t: t, p: start(t, withAgents(s, "")), path: "/v1/chat/completions", system: "Be brief.",
+		stream: true,
+	}
 	c.ask("one")
 	c.ask("two")
 	c.system = "Be long."
-	if _, held := c.ask("three"); !strings.HasPrefix(held, "delta") {
-		t.Errorf("another system prompt: %q", held)
+	if _, retained := c.ask("three"); !strings.HasPrefix(retained, "delta") {
+		t.Errorf("another system prompt: %q", retained)
 	}
 	c.ask("four")
 	reminder := func(text string) string { return "<system-reminder>\n" + text + "\n</system-reminder>\n\n" }
@@ -169,8 +171,8 @@ func TestLettaAgentsAgain(t *testing.T) {
 		t.Errorf("asked for %q and %d messages", calls, messages)
 	}
 	c.said = append(c.said, map[string]any{"role": "assistant", "content": "answer 2"})
-	if _, held := c.ask("three"); !strings.HasPrefix(held, "delta") {
-		t.Errorf("after another answer: %q", held)
+	if _, retained := c.ask("three"); !strings.HasPrefix(retained, "delta") {
+		t.Errorf("after another answer: %q", retained)
 	}
 }
 
@@ -254,8 +256,12 @@ func TestLettaAgentsApart(t *testing.T) {
 			t.Fatal(res.Status)
 		}
 	}
-	for _, headers := range [][]string{{"Authorization", "Bearer a", "X-Session-Id", "1"},
-		{"Authorization", "Bearer b", "X-Session-Id", "1"}, {"Authorization", "Bearer a", "X-Session-Id", "2"}, {}} {
+	for _, headers := range [][]string{
+		{"Authorization", "Bearer a", "X-Session-Id", "1"},
+		{"Authorization", "Bearer b", "X-Session-Id", "1"},
+		{"Authorization", "Bearer a", "X-Session-Id", "2"},
+		{},
+	} {
 		ask("hi", headers...)
 		ask("title", headers...)
 	}

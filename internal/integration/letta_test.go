@@ -199,7 +199,7 @@ func (c *lettaClient) body() string {
 }
 
 // send sends what was said, and returns the answer and how the request went.
-func (c *lettaClient) send(headers ...string) (text, held string) {
+func (c *lettaClient) send(headers ...string) (text, retained string) {
 	c.t.Helper()
 	res := c.p.post(c.path, c.body(), append([]string{"X-Session-Id", "chat-1"}, headers...)...)
 	raw, err := io.ReadAll(res.Body)
@@ -218,12 +218,12 @@ func (c *lettaClient) send(headers ...string) (text, held string) {
 }
 
 // ask says one thing more, and takes in the answer.
-func (c *lettaClient) ask(text string, headers ...string) (answer, held string) {
+func (c *lettaClient) ask(text string, headers ...string) (answer, retained string) {
 	c.t.Helper()
 	c.said = append(c.said, map[string]any{"role": "user", "content": text})
-	answer, held = c.send(headers...)
+	answer, retained = c.send(headers...)
 	c.said = append(c.said, map[string]any{"role": "assistant", "content": answer})
-	return answer, held
+	return answer, retained
 }
 
 // transcript is what a model has to have seen of it.
@@ -234,8 +234,8 @@ func (c *lettaClient) transcript() (all []string) {
 	return all
 }
 
-// told is how a conversation goes to an agent that does not have it.
-func told(said []string) string {
+// transcript is how a conversation goes to an agent that does not have it.
+func transcript(said []string) string {
 	var b strings.Builder
 	b.WriteString("<conversation>\n")
 	for _, s := range said {
@@ -262,7 +262,7 @@ func TestLetta(t *testing.T) {
 					case 7:
 						c.p.reload(site)
 					}
-					answer, held := c.ask(fmt.Sprintf("question %d", i+1))
+					answer, retained := c.ask(fmt.Sprintf("question %d", i+1))
 					if want := fmt.Sprintf("answer %d", i+1); answer != want {
 						t.Fatalf("turn %d: %q, want %q", i, answer, want)
 					}
@@ -273,8 +273,8 @@ func TestLetta(t *testing.T) {
 					case 4:
 						want = "whole; cause=response_not_found"
 					}
-					if !strings.HasPrefix(held, want) {
-						t.Errorf("turn %d: %q, want %q", i, held, want)
+					if !strings.HasPrefix(retained, want) {
+						t.Errorf("turn %d: %q, want %q", i, retained, want)
 					}
 				}
 				seen := a.seen()
@@ -290,7 +290,7 @@ func TestLetta(t *testing.T) {
 					}
 				}
 				want := c.transcript()
-				want = append([]string{"user: <Be brief.> " + told(want[:8]) + "+" + strings.TrimPrefix(want[8], "user: ")},
+				want = append([]string{"user: <Be brief.> " + transcript(want[:8]) + "+" + strings.TrimPrefix(want[8], "user: ")},
 					want[9:]...)
 				if got := a.talk(); strings.Join(got, "\n") != strings.Join(want, "\n") {
 					t.Errorf("the model has seen\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -304,22 +304,24 @@ func TestLetta(t *testing.T) {
 func TestLettaDiffers(t *testing.T) {
 	t.Parallel()
 	a := newAppServer(t)
-	c := &lettaClient{t: t, p: start(t, "llm_cache {\n upstream letta\n}\nreverse_proxy "+a.Listener.Addr().String()),
-		path: "/v1/chat/completions", system: "Be brief.", stream: true}
+	c := &lettaClient{
+		t: t, p: start(t, "llm_cache {\n upstream letta\n}\nreverse_proxy "+a.Listener.Addr().String()),
+		path: "/v1/chat/completions", system: "Be brief.", stream: true,
+	}
 	c.ask("one")
 	c.ask("two")
-	held := func(why, want string) {
+	expect := func(why, want string) {
 		t.Helper()
 		if _, got := c.ask("next"); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: %q, want %q", why, got, want)
 		}
 	}
-	held("nothing has changed", "delta")
+	expect("nothing has changed", "delta")
 	c.system = "Be long."
-	held("another system prompt", "whole; cause=bound")
-	held("the same one again", "delta")
+	expect("another system prompt", "whole; cause=bound")
+	expect("the same one again", "delta")
 	c.said[0]["content"] = "One"
-	held("another history", "whole; cause=diverged")
+	expect("another history", "whole; cause=diverged")
 	if got := a.talk()[0]; !strings.Contains(got, "<conversation>\n<user>\nOne\n</user>\n<assistant>\nanswer 1\n") {
 		t.Errorf("the model has seen\n%s", got)
 	}
@@ -329,10 +331,10 @@ func TestLettaDiffers(t *testing.T) {
 		t.Errorf("asked for another answer: %q", got)
 	}
 	c.said = append(c.said, map[string]any{"role": "assistant", "content": "cut amid"})
-	held("an answer that was cut", "whole")
+	expect("an answer that was cut", "whole")
 	// Two messages of the user: both go, as one.
 	c.said = append(c.said, map[string]any{"role": "user", "content": "three"})
-	held("two messages", "delta")
+	expect("two messages", "delta")
 	if got := a.talk(); got[len(got)-2] != "user: three+next" {
 		t.Errorf("the model has seen %q", got)
 	}
@@ -355,8 +357,10 @@ func TestLettaAgain(t *testing.T) {
 		for _, stream := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s stream=%t", path, stream), func(t *testing.T) {
 				a := newAppServer(t)
-				c := &lettaClient{t: t, p: start(t, "llm_cache {\n upstream letta\n}\nreverse_proxy "+a.Listener.Addr().String()),
-					path: path, stream: stream, system: "s"}
+				c := &lettaClient{
+					t: t, p: start(t, "llm_cache {\n upstream letta\n}\nreverse_proxy "+a.Listener.Addr().String()),
+					path: path, stream: stream, system: "s",
+				}
 				c.ask("one", "Idempotency-Key", "k1")
 				c.ask("two", "Idempotency-Key", "k2")
 				if text, _ := c.send(); text != "" || len(a.seen()) != 2 {
@@ -370,8 +374,8 @@ func TestLettaAgain(t *testing.T) {
 					}
 				}
 				c.said = append(last, map[string]any{"role": "assistant", "content": "answer 2"})
-				if _, held := c.ask("three"); !strings.HasPrefix(held, "delta") {
-					t.Errorf("after a retry: %q", held)
+				if _, retained := c.ask("three"); !strings.HasPrefix(retained, "delta") {
+					t.Errorf("after a retry: %q", retained)
 				}
 				c.said = c.said[:len(c.said)-1]
 				n := len(a.seen())
@@ -389,18 +393,26 @@ func TestLettaRefuses(t *testing.T) {
 	a := newAppServer(t)
 	p := start(t, "llm_cache {\n upstream letta\n}\nreverse_proxy "+a.Listener.Addr().String())
 	for _, c := range []struct{ name, path, body, want string }{
-		{"tools", "/v1/chat/completions",
+		{
+			"tools", "/v1/chat/completions",
 			`{"model":"coder","messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function",` +
-				`"function":{"name":"ls","parameters":{"type":"object","properties":{}}}}]}`, "runs tools of its own"},
-		{"tools of Messages", "/v1/messages",
+				`"function":{"name":"ls","parameters":{"type":"object","properties":{}}}}]}`, "runs tools of its own",
+		},
+		{
+			"tools of Messages", "/v1/messages",
 			`{"model":"coder","max_tokens":9,"messages":[{"role":"user","content":"hi"}],"tools":[{"name":"ls",` +
-				`"input_schema":{"type":"object","properties":{}}}]}`, "runs tools of its own"},
-		{"results", "/v1/responses",
+				`"input_schema":{"type":"object","properties":{}}}]}`, "runs tools of its own",
+		},
+		{
+			"results", "/v1/responses",
 			`{"model":"coder","input":[{"role":"user","content":"hi"},{"type":"function_call","call_id":"c","name":"ls",` +
-				`"arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"x"}]}`, "calls and results of tools"},
-		{"a file", "/v1/responses",
+				`"arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"x"}]}`, "calls and results of tools",
+		},
+		{
+			"a file", "/v1/responses",
 			`{"model":"coder","input":[{"role":"user","content":[{"type":"input_file",` +
-				`"file_data":"data:application/pdf;base64,AA=="}]}]}`, "texts and images"},
+				`"file_data":"data:application/pdf;base64,AA=="}]}]}`, "texts and images",
+		},
 	} {
 		res := p.post(c.path, c.body)
 		raw, err := io.ReadAll(res.Body)

@@ -102,8 +102,10 @@ func TestRetryIsToldTheEstimate(t *testing.T) {
 // Abandoned work ends at once in three cases: the client has had a part of the answer, the
 // conversation continues with another request, or another request waits for the slot.
 func TestWorkEndsWhereItIsInTheWay(t *testing.T) {
-	for name, part := range map[string]bool{"amid the answer": true, "its conversation goes on": false,
-		"somebody waits": false} {
+	for name, part := range map[string]bool{
+		"amid the answer": true, "its conversation goes on": false,
+		"somebody waits": false,
+	} {
 		came, gone := make(chan string, 8), make(chan string, 8)
 		u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, _ int) {
 			session := r.Header.Get("X-Session-Id")
@@ -265,12 +267,12 @@ func TestRetryFindsTheContinuation(t *testing.T) {
 }
 
 // flood answers with as much as is taken, and counts it.
-func flood(t *testing.T, most int) (u *upstream, written *atomic.Int64, gone chan struct{}) {
+func flood(t *testing.T, size int) (u *upstream, written *atomic.Int64, gone chan struct{}) {
 	written, gone = new(atomic.Int64), make(chan struct{}, 100)
 	u = newUpstream(t, func(w http.ResponseWriter, r *http.Request, _ int) {
 		part := bytes.Repeat([]byte("0123456789abcdef"), 2<<10)
 		w.Header().Set("Content-Type", "text/plain")
-		for n := 0; n < most; n += len(part) {
+		for n := 0; n < size; n += len(part) {
 			if _, err := w.Write(part); err != nil || r.Context().Err() != nil {
 				break
 			}
@@ -284,8 +286,8 @@ func flood(t *testing.T, most int) (u *upstream, written *atomic.Int64, gone cha
 // A client that reads slowly holds the upstream back, once as much waits for it as
 // is kept of an answer; and it gets all of it.
 func TestSlowClientHoldsItsAnswerBack(t *testing.T) {
-	const most = 256 << 20
-	u, written, _ := flood(t, most)
+	const size = 256 << 20
+	u, written, _ := flood(t, size)
 	p := start(t, detaching(&slowBox{upstream: u}, "10m"))
 	res := p.post("/v1/messages", conversation(1, true))
 	if _, err := io.ReadFull(res.Body, make([]byte, 1<<10)); err != nil {
@@ -303,8 +305,8 @@ func TestSlowClientHoldsItsAnswerBack(t *testing.T) {
 		t.Errorf("%d MiB were taken from the upstream for a client that reads none of it", n>>20)
 	}
 	rest, err := io.Copy(io.Discard, res.Body)
-	if err != nil || rest != most-1<<10 {
-		t.Errorf("the client got %d bytes of %d more, %v", rest, most-1<<10, err)
+	if err != nil || rest != size-1<<10 {
+		t.Errorf("the client got %d bytes of %d more, %v", rest, size-1<<10, err)
 	}
 }
 
@@ -344,7 +346,7 @@ func TestAnswerBeyondTheBoundEndsWithItsClient(t *testing.T) {
 
 // One tenant leaves only so much work behind: the one left first ends.
 func TestWorkLeftBehindIsBounded(t *testing.T) {
-	const most = 8
+	const limit = 8
 	gone := make(chan string, 100)
 	came := make(chan struct{}, 100)
 	u := newUpstream(t, func(_ http.ResponseWriter, r *http.Request, _ int) {
@@ -363,15 +365,15 @@ func TestWorkLeftBehindIsBounded(t *testing.T) {
 	}
 	leave("other", "other", 1)
 	p.until("caddy_llm_cache_detached", 1)
-	for i := range most {
+	for i := range limit {
 		leave(fmt.Sprint(i), "one", i+1)
 		p.until("caddy_llm_cache_detached", float64(i+2))
 	}
 	for i := range 3 {
-		leave(fmt.Sprint("late ", i), "one", most+i+1)
+		leave(fmt.Sprint("late ", i), "one", limit+i+1)
 		if got := <-gone; got != fmt.Sprint(i) {
 			t.Errorf("%q ended, want %d", got, i)
 		}
 	}
-	p.until("caddy_llm_cache_detached", most+1)
+	p.until("caddy_llm_cache_detached", limit+1)
 }

@@ -42,57 +42,97 @@ var besides = []struct {
 	passes       bool   // to whatever stands behind
 	missing      string // what the API says of it, where nobody has it
 }{
-	{"GET", "/v1/responses/resp_1", false,
-		`{"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","param":null,"code":null}}`},
-	{"GET", "/v1/responses/resp_1?stream=true&starting_after=7", false,
-		`{"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","param":null,"code":null}}`},
-	{"DELETE", "/v1/responses/resp_1", false,
-		`{"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","param":null,"code":null}}`},
-	{"GET", "/v1/responses/resp_1/input_items?limit=20", false,
-		`{"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","param":null,"code":null}}`},
-	{"POST", "/v1/responses/resp_1/cancel", false,
-		`{"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","param":null,"code":null}}`},
+	{
+		"GET", "/v1/responses/resp_1", false,
+		`{"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","param":null,"code":null}}`,
+	},
+	{
+		"GET", "/v1/responses/resp_1?stream=true&starting_after=7", false,
+		`{"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","param":null,"code":null}}`,
+	},
+	{
+		"DELETE", "/v1/responses/resp_1", false,
+		`{"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","param":null,"code":null}}`,
+	},
+	{
+		"GET", "/v1/responses/resp_1/input_items?limit=20", false,
+		`{"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","param":null,"code":null}}`,
+	},
+	{
+		"POST", "/v1/responses/resp_1/cancel", false,
+		`{"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","param":null,"code":null}}`,
+	},
 	// none of ours
-	{"GET", "/v1/responses/f81d4fae", true,
-		`{"error":{"message":"no such path","type":"invalid_request_error","param":null,"code":null}}`},
-	{"GET", "/v1/chat/completions/chatcmpl-1", false,
+	{
+		"GET", "/v1/responses/f81d4fae", true,
+		`{"error":{"message":"no such path","type":"invalid_request_error","param":null,"code":null}}`,
+	},
+	{
+		"GET", "/v1/chat/completions/chatcmpl-1", false,
 		`{"error":{"message":"Chat completion with id 'chatcmpl-1' not found.","type":"invalid_request_error",` +
-			`"param":null,"code":null}}`},
-	{"POST", "/v1/chat/completions/chatcmpl-1", false,
+			`"param":null,"code":null}}`,
+	},
+	{
+		"POST", "/v1/chat/completions/chatcmpl-1", false,
 		`{"error":{"message":"Chat completion with id 'chatcmpl-1' not found.","type":"invalid_request_error",` +
-			`"param":null,"code":null}}`},
-	{"DELETE", "/v1/chat/completions/chatcmpl-1", false,
+			`"param":null,"code":null}}`,
+	},
+	{
+		"DELETE", "/v1/chat/completions/chatcmpl-1", false,
 		`{"error":{"message":"Chat completion with id 'chatcmpl-1' not found.","type":"invalid_request_error",` +
-			`"param":null,"code":null}}`},
-	{"GET", "/v1/chat/completions/chatcmpl-1/messages", false,
+			`"param":null,"code":null}}`,
+	},
+	{
+		"GET", "/v1/chat/completions/chatcmpl-1/messages", false,
 		`{"error":{"message":"Chat completion with id 'chatcmpl-1' not found.","type":"invalid_request_error",` +
-			`"param":null,"code":null}}`},
-	{"GET", "/v1/chat/completions?model=m", true,
-		`{"error":{"message":"no such path","type":"invalid_request_error","param":null,"code":null}}`},
+			`"param":null,"code":null}}`,
+	},
+	{
+		"GET", "/v1/chat/completions?model=m", true,
+		`{"error":{"message":"no such path","type":"invalid_request_error","param":null,"code":null}}`,
+	},
 	{"POST", "/v1/messages/batches", true, `{"type":"error","error":{"type":"not_found_error","message":"no such path"}}`},
 	{"GET", "/v1/messages/batches", true, `{"type":"error","error":{"type":"not_found_error","message":"no such path"}}`},
-	{"GET", "/v1/messages/batches/msgbatch_1", true,
-		`{"type":"error","error":{"type":"not_found_error","message":"no such path"}}`},
-	{"GET", "/v1/messages/batches/msgbatch_1/results", true,
-		`{"type":"error","error":{"type":"not_found_error","message":"no such path"}}`},
-	{"POST", "/v1/messages/batches/msgbatch_1/cancel", true,
-		`{"type":"error","error":{"type":"not_found_error","message":"no such path"}}`},
-	{"DELETE", "/v1/messages/batches/msgbatch_1", true,
-		`{"type":"error","error":{"type":"not_found_error","message":"no such path"}}`},
+	{
+		"GET", "/v1/messages/batches/msgbatch_1", true,
+		`{"type":"error","error":{"type":"not_found_error","message":"no such path"}}`,
+	},
+	{
+		"GET", "/v1/messages/batches/msgbatch_1/results", true,
+		`{"type":"error","error":{"type":"not_found_error","message":"no such path"}}`,
+	},
+	{
+		"POST", "/v1/messages/batches/msgbatch_1/cancel", true,
+		`{"type":"error","error":{"type":"not_found_error","message":"no such path"}}`,
+	},
+	{
+		"DELETE", "/v1/messages/batches/msgbatch_1", true,
+		`{"type":"error","error":{"type":"not_found_error","message":"no such path"}}`,
+	},
 	{"POST", "/v1beta/cachedContents", true, `{"error":{"code":404,"message":"no such path","status":"NOT_FOUND"}}`},
 	{"GET", "/v1beta/cachedContents/c1", true, `{"error":{"code":404,"message":"no such path","status":"NOT_FOUND"}}`},
 	{"PATCH", "/v1beta/cachedContents/c1", true, `{"error":{"code":404,"message":"no such path","status":"NOT_FOUND"}}`},
 	{"DELETE", "/v1beta/cachedContents/c1", true, `{"error":{"code":404,"message":"no such path","status":"NOT_FOUND"}}`},
-	{"POST", "/v1beta/models/m:embedContent", true,
-		`{"error":{"code":404,"message":"no such path","status":"NOT_FOUND"}}`},
-	{"POST", "/v1beta/models/m:batchGenerateContent", true,
-		`{"error":{"code":404,"message":"no such path","status":"NOT_FOUND"}}`},
-	{"GET", "/v1beta/interactions/v1_1", false,
-		`{"error":{"message":"The interaction 'v1_1' was not found.","code":"not_found"}}`},
-	{"DELETE", "/v1beta/interactions/v1_1", false,
-		`{"error":{"message":"The interaction 'v1_1' was not found.","code":"not_found"}}`},
-	{"POST", "/v1beta/interactions/v1_1/cancel", false,
-		`{"error":{"message":"The interaction 'v1_1' was not found.","code":"not_found"}}`},
+	{
+		"POST", "/v1beta/models/m:embedContent", true,
+		`{"error":{"code":404,"message":"no such path","status":"NOT_FOUND"}}`,
+	},
+	{
+		"POST", "/v1beta/models/m:batchGenerateContent", true,
+		`{"error":{"code":404,"message":"no such path","status":"NOT_FOUND"}}`,
+	},
+	{
+		"GET", "/v1beta/interactions/v1_1", false,
+		`{"error":{"message":"The interaction 'v1_1' was not found.","code":"not_found"}}`,
+	},
+	{
+		"DELETE", "/v1beta/interactions/v1_1", false,
+		`{"error":{"message":"The interaction 'v1_1' was not found.","code":"not_found"}}`,
+	},
+	{
+		"POST", "/v1beta/interactions/v1_1/cancel", false,
+		`{"error":{"message":"The interaction 'v1_1' was not found.","code":"not_found"}}`,
+	},
 
 	// Nobody can say whose these are: they pass, and so does what is said of them.
 	{"GET", "/v1/models", true, ""},
@@ -107,8 +147,8 @@ var besides = []struct {
 	{"HEAD", "/", true, ""},
 }
 
-// own is the format of an API by a path of it, for configurations.
-func own(path string) string {
+// formatOf is the format of an API by a path of it, for configurations.
+func formatOf(path string) string {
 	switch {
 	case strings.Contains(path, "/responses/"):
 		return "openai_responses"
@@ -158,7 +198,7 @@ func TestBesides(t *testing.T) {
 					before := len(u.requests())
 					got, body := p.do(c.method, c.path, "Authorization", "Bearer a", "X-Api-Key", "a", "X-Goog-Api-Key", "a")
 					passed := len(u.requests()) > before
-					f := own(c.path)
+					f := formatOf(c.path)
 					mine := native[f] || native["any"] || f == ""
 					what := fmt.Sprintf("%s %s, there %t, native %t: %d %s, passed %t", c.method, c.path, there, mine, got,
 						body, passed)
@@ -222,7 +262,7 @@ func TestDeleted(t *testing.T) {
 		_, _ = io.WriteString(w, `{"said":"by the provider"}`)
 	})
 	p := start(t, "llm_cache {\nupstream openai\n}\nreverse_proxy "+u.Listener.Addr().String())
-	ask := func(key, previous, input string) (id, held string) {
+	ask := func(key, previous, input string) (id, retained string) {
 		t.Helper()
 		if previous != "" {
 			previous = `"previous_response_id":"` + previous + `",`
@@ -238,9 +278,9 @@ func TestDeleted(t *testing.T) {
 	}
 	known := func(key, id string, want bool) {
 		t.Helper()
-		_, held := ask(key, id, "And?")
-		if (held != "") != want {
-			t.Errorf("going on from %s is held %q, want %t", id, held, want)
+		_, retained := ask(key, id, "And?")
+		if (retained != "") != want {
+			t.Errorf("going on from %s is held %q, want %t", id, retained, want)
 		}
 		if sent := gjson.Parse(u.last().body); !want &&
 			(sent.Get("previous_response_id").Str != id || sent.Get("input.#").Int() != 1) {
@@ -309,8 +349,8 @@ func TestDeletedSigned(t *testing.T) {
 			t.Errorf("%s went as %+v", method, got)
 		}
 	}
-	if held := ask(previous); held != "" {
-		t.Errorf("the answer is known: %s", held)
+	if retained := ask(previous); retained != "" {
+		t.Errorf("the answer is known: %s", retained)
 	}
 }
 
@@ -320,7 +360,7 @@ func TestDeletedFromAgents(t *testing.T) {
 	s := newRESTServer(t)
 	p := start(t, withAgents(s, ""))
 	said := `{"role":"user","content":"one"}`
-	ask := func() (id, held string) {
+	ask := func() (id, retained string) {
 		t.Helper()
 		res := p.post("/v1/responses", `{"model":"coder","instructions":"Be brief.","input":[`+said+`]}`, "Authorization",
 			"Bearer a")
@@ -333,18 +373,18 @@ func TestDeletedFromAgents(t *testing.T) {
 		return answer.Get("id").Str, res.Header.Get("X-Llm-Cache-Retained")
 	}
 	ask()
-	id, held := ask()
-	if !strings.HasPrefix(held, "delta") {
-		t.Errorf("the second request went %s", held)
+	id, retained := ask()
+	if !strings.HasPrefix(retained, "delta") {
+		t.Errorf("the second request went %s", retained)
 	}
 	p.do(http.MethodDelete, "/v1/responses/"+id, "Authorization", "Bearer b")
-	if id, held = ask(); !strings.HasPrefix(held, "delta") {
-		t.Errorf("after another's request the next one went %s", held)
+	if id, retained = ask(); !strings.HasPrefix(retained, "delta") {
+		t.Errorf("after another's request the next one went %s", retained)
 	}
 	p.do(http.MethodDelete, "/v1/responses/"+id, "Authorization", "Bearer a")
 	s.asked()
-	if _, held = ask(); !strings.HasPrefix(held, "whole; cause=new") {
-		t.Errorf("after it was deleted the next one went %s", held)
+	if _, retained = ask(); !strings.HasPrefix(retained, "whole; cause=new") {
+		t.Errorf("after it was deleted the next one went %s", retained)
 	}
 	if calls, _ := s.asked(); calls != "PATCH reset-messages" {
 		t.Errorf("the server was asked for %q", calls)

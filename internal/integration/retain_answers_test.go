@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// TestHoldAnswers: what the model answers to a request that was made whole is what the
+// TestRetainAnswers: what the model answers to a request that was made whole is what the
 // client gets: errors, short and long, and streams as they are written.
-func TestHoldAnswers(t *testing.T) {
+func TestRetainAnswers(t *testing.T) {
 	next := make(chan struct{})
 	failure, status := "", http.StatusOK
 	s := twoSites(t, newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
@@ -53,16 +53,16 @@ func TestHoldAnswers(t *testing.T) {
 		if n := len(s.model.requests()) - before; n != 1 || s.model.last().body != conversation(22, false) {
 			t.Errorf("the model was asked %d times", n)
 		}
-		if held := res.Header.Get("X-Llm-Cache-Retained"); !strings.HasPrefix(held, "delta") {
-			t.Errorf("went as %q", held)
+		if retained := res.Header.Get("X-Llm-Cache-Retained"); !strings.HasPrefix(retained, "delta") {
+			t.Errorf("went as %q", retained)
 		}
 	}
 	failure = ""
 	s.expect("delta", conversation(22, false)) // what is refused is not gone on from, nor forgotten
 
 	res := s.post("/v1/messages", conversation(23, true), "X-Api-Key", "a", "Accept", "text/event-stream")
-	if held := res.Header.Get("X-Llm-Cache-Retained"); !strings.HasPrefix(held, "delta") {
-		t.Errorf("went as %q", held)
+	if retained := res.Header.Get("X-Llm-Cache-Retained"); !strings.HasPrefix(retained, "delta") {
+		t.Errorf("went as %q", retained)
 	}
 	from := bufio.NewReader(res.Body)
 	for _, e := range events {

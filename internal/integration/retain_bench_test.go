@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// BenchmarkHoldLine sends turns of 1 MB over a line of 10 Mbit/s and 50 ms and reports how
+// BenchmarkRetainLine sends turns of 1 MB over a line of 10 Mbit/s and 50 ms and reports how
 // long they take to reach the model, whole and as what is new.
-func BenchmarkHoldLine(b *testing.B) {
+func BenchmarkRetainLine(b *testing.B) {
 	for _, way := range []string{"", "retain origin"} {
 		b.Run(map[string]string{"": "whole"}[way]+strings.TrimPrefix(way, "retain "), func(b *testing.B) {
 			var arrived time.Time

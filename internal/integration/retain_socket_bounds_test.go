@@ -16,9 +16,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/simulator"
 )
 
-// TestHoldSocketCutWhole: a client that wants its answer in one piece gets one, though the
+// TestRetainSocketCutWhole: a client that wants its answer in one piece gets one, though the
 // connection was cut amid it.
-func TestHoldSocketCutWhole(t *testing.T) {
+func TestRetainSocketCutWhole(t *testing.T) {
 	u := newSocketed(t)
 	p := start(t, u.site("policy observe\n"))
 	c := &poster{t: t, p: p, u: u, key: "a", id: "one", alone: true}
@@ -29,15 +29,15 @@ func TestHoldSocketCutWhole(t *testing.T) {
 			return a
 		})
 		c.ask()
-		if held := c.ask(); turn > 0 && !strings.HasPrefix(held, "delta") && !strings.Contains(held, "lost") {
-			t.Errorf("then %s", held)
+		if retained := c.ask(); turn > 0 && !strings.HasPrefix(retained, "delta") && !strings.Contains(retained, "lost") {
+			t.Errorf("then %s", retained)
 		}
 	}
 }
 
-// TestHoldSocketLimit: where the provider's time for a connection is over, the next request
+// TestRetainSocketLimit: where the provider's time for a connection is over, the next request
 // opens another one.
-func TestHoldSocketLimit(t *testing.T) {
+func TestRetainSocketLimit(t *testing.T) {
 	u := newSocketed(t)
 	u.restart(time.Nanosecond)
 	p := start(t, u.site("policy observe\n"))
@@ -48,22 +48,22 @@ func TestHoldSocketLimit(t *testing.T) {
 	u.restart(0)
 	u.cut()
 	c.ask()
-	if held := c.ask(); !strings.HasPrefix(held, "delta") {
-		t.Errorf("then %s", held)
+	if retained := c.ask(); !strings.HasPrefix(retained, "delta") {
+		t.Errorf("then %s", retained)
 	}
 }
 
-// TestHoldSocketRefused: an upstream that answers no handshakes is sent POSTs, and not asked
+// TestRetainSocketRefused: an upstream that answers no handshakes is sent POSTs, and not asked
 // each time; what a connection does not take, and POST does, is posted from then on.
-func TestHoldSocketRefused(t *testing.T) {
+func TestRetainSocketRefused(t *testing.T) {
 	u := newSocketed(t)
 	u.set(func() { u.refuse = http.StatusUpgradeRequired })
 	p := start(t, u.site("policy observe\n"))
 	for i := range 3 {
 		c := &poster{t: t, p: p, u: u, key: "a", id: fmt.Sprint(i), stream: true, alone: true}
 		for range 3 {
-			if held := c.ask(); !strings.HasPrefix(held, "whole; cause=refused") {
-				t.Errorf("went as %s", held)
+			if retained := c.ask(); !strings.HasPrefix(retained, "whole; cause=refused") {
+				t.Errorf("went as %s", retained)
 			}
 		}
 	}
@@ -74,8 +74,8 @@ func TestHoldSocketRefused(t *testing.T) {
 	u.set(func() { u.refuse = 0 })
 	c := &poster{t: t, p: p, u: u, key: "b", id: "other", stream: true, alone: true}
 	c.ask()
-	if held := c.ask(); !strings.HasPrefix(held, "delta") {
-		t.Errorf("then %s", held)
+	if retained := c.ask(); !strings.HasPrefix(retained, "delta") {
+		t.Errorf("then %s", retained)
 	}
 	// An upstream that is away for a moment: the request is posted, the next one tries again.
 	u.cut()
@@ -83,17 +83,17 @@ func TestHoldSocketRefused(t *testing.T) {
 	c.ask()
 	u.set(func() { u.refuse = 0 })
 	c.ask()
-	if held := c.ask(); !strings.HasPrefix(held, "delta") {
-		t.Errorf("then %s", held)
+	if retained := c.ask(); !strings.HasPrefix(retained, "delta") {
+		t.Errorf("then %s", retained)
 	}
 	if n := p.metric(`caddy_llm_cache_retain_posts_total{cause="unreached"}`); n < 1 {
 		t.Errorf("%v posts were counted", n)
 	}
 }
 
-// TestHoldSocketTogether: two requests of one conversation at once are both answered, over
+// TestRetainSocketTogether: two requests of one conversation at once are both answered, over
 // connections of their own, and what follows goes on from one of them.
-func TestHoldSocketTogether(t *testing.T) {
+func TestRetainSocketTogether(t *testing.T) {
 	u := newSocketed(t)
 	p := start(t, u.site("policy observe\n"))
 	c := &poster{t: t, p: p, u: u, key: "a", id: "one", stream: true, alone: true}
@@ -135,14 +135,14 @@ func TestHoldSocketTogether(t *testing.T) {
 	})
 	c.take(<-answers)
 	c.ask()
-	if held := c.ask(); !strings.HasPrefix(held, "delta") {
-		t.Errorf("then %s", held)
+	if retained := c.ask(); !strings.HasPrefix(retained, "delta") {
+		t.Errorf("then %s", retained)
 	}
 }
 
-// TestHoldSocketElsewhere: what a client has the provider keep, what has no tools, and pings
+// TestRetainSocketElsewhere: what a client has the provider keep, what has no tools, and pings
 // go as ever.
-func TestHoldSocketElsewhere(t *testing.T) {
+func TestRetainSocketElsewhere(t *testing.T) {
 	u := newSocketed(t)
 	p := start(t, u.site("policy observe\n"))
 	c := &poster{t: t, p: p, u: u, key: "a", id: "one", items: []string{socketUser("Go.")}}
@@ -166,9 +166,9 @@ func TestHoldSocketElsewhere(t *testing.T) {
 	}
 }
 
-// TestHoldSocketReload: a change of the configuration closes connections that nobody uses,
+// TestRetainSocketReload: a change of the configuration closes connections that nobody uses,
 // and the others behind their answers.
-func TestHoldSocketReload(t *testing.T) {
+func TestRetainSocketReload(t *testing.T) {
 	u := newSocketed(t)
 	site := strings.TrimSuffix(u.site("policy observe\n"), "\n") + " {\nstream_close_delay 1h\n}"
 	p := start(t, site)
@@ -183,8 +183,8 @@ func TestHoldSocketReload(t *testing.T) {
 	})
 	var all sync.WaitGroup
 	all.Go(func() {
-		if held := c.ask(); !strings.HasPrefix(held, "delta") {
-			t.Errorf("went as %s", held)
+		if retained := c.ask(); !strings.HasPrefix(retained, "delta") {
+			t.Errorf("went as %s", retained)
 		}
 	})
 	<-arrived
@@ -192,16 +192,16 @@ func TestHoldSocketReload(t *testing.T) {
 	p.reload(site)
 	close(release)
 	all.Wait()
-	if held := c.ask(); !strings.HasPrefix(held, "whole; cause=lost") {
-		t.Errorf("behind the reload: %s", held)
+	if retained := c.ask(); !strings.HasPrefix(retained, "whole; cause=lost") {
+		t.Errorf("behind the reload: %s", retained)
 	}
-	if held := c.ask(); !strings.HasPrefix(held, "delta") {
-		t.Errorf("then %s", held)
+	if retained := c.ask(); !strings.HasPrefix(retained, "delta") {
+		t.Errorf("then %s", retained)
 	}
 }
 
-// TestHoldSocketLeft: a client that leaves ends the work for it.
-func TestHoldSocketLeft(t *testing.T) {
+// TestRetainSocketLeft: a client that leaves ends the work for it.
+func TestRetainSocketLeft(t *testing.T) {
 	u := newSocketed(t)
 	p := start(t, u.site("policy observe\n"))
 	c := &poster{t: t, p: p, u: u, key: "a", id: "one", stream: true, alone: true}
@@ -229,10 +229,10 @@ func TestHoldSocketLeft(t *testing.T) {
 	<-begun
 	leave()
 	all.Wait()
-	if held := c.ask(); !strings.HasPrefix(held, "whole") {
-		t.Errorf("then %s", held)
+	if retained := c.ask(); !strings.HasPrefix(retained, "whole") {
+		t.Errorf("then %s", retained)
 	}
-	if held := c.ask(); !strings.HasPrefix(held, "delta") {
-		t.Errorf("then %s", held)
+	if retained := c.ask(); !strings.HasPrefix(retained, "delta") {
+		t.Errorf("then %s", retained)
 	}
 }

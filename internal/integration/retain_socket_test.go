@@ -85,7 +85,8 @@ func (c *catching) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 func (u *socketed) restart(life time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.model = &simulator.Handler{Cache: pricing.NewSimulator(pricing.SimulatorConfig{}), SocketLife: life,
+	u.model = &simulator.Handler{
+		Cache: pricing.NewSimulator(pricing.SimulatorConfig{}), SocketLife: life,
 		Hooks: simulator.Hooks{
 			Answer: func(_ context.Context, v *wire.View) *simulator.Answer {
 				u.mu.Lock()
@@ -102,15 +103,18 @@ func (u *socketed) restart(life time.Duration) {
 				}
 				return calling(n)
 			},
-		}}
+		},
+	}
 }
 
 func calling(n int) *simulator.Answer {
 	return &simulator.Answer{Blocks: []simulator.Block{
 		{Type: simulator.Thinking, Text: "Tests \"first\".", Signature: simulator.Sign("Tests \"first\".")},
 		{Type: simulator.Text, Text: "I run them, é."},
-		{Type: simulator.ToolUse, ID: fmt.Sprint("call_", n), Name: "Bash",
-			Input: json.RawMessage(`{"command":"go test ./... # \u00e9"}`)},
+		{
+			Type: simulator.ToolUse, ID: fmt.Sprint("call_", n), Name: "Bash",
+			Input: json.RawMessage(`{"command":"go test ./... # \u00e9"}`),
+		},
 	}}
 }
 
@@ -242,9 +246,9 @@ func (u *socketed) site(more string) string {
 	return "llm_cache {\nupstream openai\nretain websocket on\n" + more + "}\nreverse_proxy " + u.Listener.Addr().String()
 }
 
-// TestHoldSocket: behind the first request of a conversation, what is new goes over the
+// TestRetainSocket: behind the first request of a conversation, what is new goes over the
 // connection that the first one has opened.
-func TestHoldSocket(t *testing.T) {
+func TestRetainSocket(t *testing.T) {
 	for _, stream := range []bool{true, false} {
 		t.Run(fmt.Sprint("stream ", stream), func(t *testing.T) {
 			u := newSocketed(t)
@@ -252,12 +256,12 @@ func TestHoldSocket(t *testing.T) {
 			delta := `caddy_llm_cache_retain_requests_total{driver="websocket",sent="delta"}`
 			before := p.metric(delta)
 			c := &poster{t: t, p: p, u: u, key: "a", id: "one", stream: stream, alone: true}
-			if held := c.ask(); !strings.HasPrefix(held, "whole; cause=new") {
-				t.Errorf("the first went as %s", held)
+			if retained := c.ask(); !strings.HasPrefix(retained, "whole; cause=new") {
+				t.Errorf("the first went as %s", retained)
 			}
 			for range 9 {
-				if held := c.ask(); !strings.HasPrefix(held, "delta; sent=") {
-					t.Errorf("turn %d went as %s", c.turn, held)
+				if retained := c.ask(); !strings.HasPrefix(retained, "delta; sent=") {
+					t.Errorf("turn %d went as %s", c.turn, retained)
 				}
 			}
 			shakes, posts, prompts := u.counts()
@@ -274,13 +278,15 @@ func TestHoldSocket(t *testing.T) {
 				t.Errorf("sessions are %+v, want one conversation of ten requests", list)
 			}
 			// Another tenant's conversation, word for word, is another's.
-			other := &poster{t: t, p: p, u: u, key: "b", id: "one", stream: stream, alone: true, items: slices.Clone(c.items),
-				turn: c.turn}
-			if held := other.ask(); !strings.HasPrefix(held, "whole; cause=new") {
-				t.Errorf("another tenant's went as %s", held)
+			other := &poster{
+				t: t, p: p, u: u, key: "b", id: "one", stream: stream, alone: true, items: slices.Clone(c.items),
+				turn: c.turn,
 			}
-			if held := c.ask(); !strings.HasPrefix(held, "delta") {
-				t.Errorf("then %s", held)
+			if retained := other.ask(); !strings.HasPrefix(retained, "whole; cause=new") {
+				t.Errorf("another tenant's went as %s", retained)
+			}
+			if retained := c.ask(); !strings.HasPrefix(retained, "delta") {
+				t.Errorf("then %s", retained)
 			}
 			if shakes, _, _ := u.counts(); shakes != 2 {
 				t.Errorf("%d connections", shakes)
@@ -289,8 +295,8 @@ func TestHoldSocket(t *testing.T) {
 	}
 }
 
-// TestHoldSocketEdited: what is new is edited as ever, and what was edited is gone on from.
-func TestHoldSocketEdited(t *testing.T) {
+// TestRetainSocketEdited: what is new is edited as ever, and what was edited is gone on from.
+func TestRetainSocketEdited(t *testing.T) {
 	u := newSocketed(t)
 	p := start(t, u.site(""))
 	c := &poster{t: t, p: p, u: u, key: "a", id: "one", stream: true}
@@ -300,8 +306,8 @@ func TestHoldSocketEdited(t *testing.T) {
 		last := gjson.Parse(c.items[len(c.items)-1])
 		c.items[len(c.items)-1] = `{"type":"function_call_output","call_id":"` + last.Get("call_id").Str + `","output":` +
 			string(text) + `}`
-		if held := c.ask(); !strings.HasPrefix(held, "delta") {
-			t.Errorf("turn %d went as %s", n, held)
+		if retained := c.ask(); !strings.HasPrefix(retained, "delta") {
+			t.Errorf("turn %d went as %s", n, retained)
 		}
 		u.set(func() {
 			outputs := gjson.Get(u.prompts[len(u.prompts)-1], `input.#(type=="function_call_output")#.output`).Array()
@@ -342,9 +348,9 @@ func (p *proxy) counted(cause string) float64 {
 		p.metric(`caddy_llm_cache_retain_misses_total{cause="`+cause+`",driver="websocket"}`)
 }
 
-// TestHoldSocketFaults: whatever goes wrong with a connection, the model is asked what the
+// TestRetainSocketFaults: whatever goes wrong with a connection, the model is asked what the
 // client has said, the client gets an answer, and somebody counts.
-func TestHoldSocketFaults(t *testing.T) {
+func TestRetainSocketFaults(t *testing.T) {
 	const notFound, limit = "previous_response_not_found", "websocket_connection_limit_reached"
 	for name, c := range map[string]struct {
 		fault  func(u *socketed, c *poster)
@@ -398,16 +404,16 @@ func TestHoldSocketFaults(t *testing.T) {
 			}
 			before := counted()
 			c.fault(u, client)
-			held := client.ask()
-			cause, _, _ := strings.Cut(strings.TrimPrefix(held, "whole; cause="), ";")
+			retained := client.ask()
+			cause, _, _ := strings.Cut(strings.TrimPrefix(retained, "whole; cause="), ";")
 			if !slices.Contains(c.causes, cause) {
-				t.Errorf("went as %s, want %s", held, c.causes)
+				t.Errorf("went as %s, want %s", retained, c.causes)
 			}
 			if n := counted() - before; n != 1 {
 				t.Errorf("%v were counted, want 1", n)
 			}
-			if held := client.ask(); !strings.HasPrefix(held, "delta") {
-				t.Errorf("then %s", held)
+			if retained := client.ask(); !strings.HasPrefix(retained, "delta") {
+				t.Errorf("then %s", retained)
 			}
 			if _, posts, _ := u.counts(); posts != 0 {
 				t.Errorf("%d posts", posts)

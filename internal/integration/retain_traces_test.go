@@ -37,9 +37,9 @@ func recordings(t *testing.T, step int) (some []*recording.Conversation) {
 	return some
 }
 
-// TestHoldRecorded: recorded conversations through edge and origin. What the model gets
+// TestRetainRecorded: recorded conversations through edge and origin. What the model gets
 // is what the client has sent, to the byte, and what goes over the line is a fraction.
-func TestHoldRecorded(t *testing.T) {
+func TestRetainRecorded(t *testing.T) {
 	conversations := recordings(t, 24*testkit.Every(3))
 	for _, name := range []string{"anthropic-5m", "openai-responses", "openai", "kv"} {
 		t.Run(name, func(t *testing.T) { holdRecorded(t, conversations, profileOf(t, name), "policy observe") })

@@ -83,16 +83,16 @@ func TestStalledUploads(t *testing.T) {
 		_ = c.SetReadDeadline(time.Now().Add(2 * time.Second))
 	}
 	all.Wait()
-	told := 0
+	responses := 0
 	answers.Range(func(_, v any) bool {
-		told++
+		responses++
 		if s := v.(string); !strings.HasPrefix(s, "503 ") || !strings.Contains(s, `"type":"error"`) ||
 			!strings.Contains(s, "stalled") {
 			t.Errorf("an upload that gave way was told %s", s)
 		}
 		return true
 	})
-	if told == 0 {
+	if responses == 0 {
 		t.Error("no upload was told that it gave way")
 	}
 }

@@ -84,9 +84,9 @@ func TestThreadsFolded(t *testing.T) {
 				}
 				whole := len(k.prompt().Get("messages").Raw)
 				p.colder(coldAfter(k, "anthropic", "1s"))
-				if held := next(result()).Header.Get("X-Llm-Cache-Retained"); !strings.HasPrefix(held, "delta") ||
+				if retained := next(result()).Header.Get("X-Llm-Cache-Retained"); !strings.HasPrefix(retained, "delta") ||
 					len(k.prompt().Get("messages").Raw) < whole {
-					t.Errorf("within a run of calls: %s", held)
+					t.Errorf("within a run of calls: %s", retained)
 				}
 				return
 			}
@@ -94,20 +94,20 @@ func TestThreadsFolded(t *testing.T) {
 			said := 0
 			for {
 				said += len(source(c.turn))
-				held := next(result()).Header.Get("X-Llm-Cache-Retained")
-				if strings.HasPrefix(held, "whole; cause=diverged") {
+				retained := next(result()).Header.Get("X-Llm-Cache-Retained")
+				if strings.HasPrefix(retained, "whole; cause=diverged") {
 					break
 				}
-				if !strings.HasPrefix(held, "delta") || c.turn > 30 {
-					t.Fatalf("turn %d went as %s", c.turn, held)
+				if !strings.HasPrefix(retained, "delta") || c.turn > 30 {
+					t.Fatalf("turn %d went as %s", c.turn, retained)
 				}
 			}
 			folded := k.prompt().Get("messages")
 			if got := gjson.Get(k.last().body, "thread.type").Str; got != "create" || len(folded.Raw) > said {
 				t.Fatalf("it went as %s, with %d bytes of messages, of %d", got, len(folded.Raw), said)
 			}
-			if held := next(result()).Header.Get("X-Llm-Cache-Retained"); !strings.HasPrefix(held, "delta") {
-				t.Errorf("then %s", held)
+			if retained := next(result()).Header.Get("X-Llm-Cache-Retained"); !strings.HasPrefix(retained, "delta") {
+				t.Errorf("then %s", retained)
 			}
 			now := k.prompt().Get("messages").Array()
 			for i, m := range folded.Array() {
@@ -128,7 +128,7 @@ func TestResponsesFolded(t *testing.T) {
 	warm := strings.Replace(coldAfter(k, "openai", "1h"), "expand off", "planner {\nrisk 0.25\n}\nexpand off", 1)
 	p := start(t, warm)
 	id, call, turn := "", "", 0
-	next := func() (held string) {
+	next := func() (retained string) {
 		t.Helper()
 		text, _ := json.Marshal(source(turn))
 		items, previous := `{"role":"user","content":"Go."}`, ""
@@ -153,22 +153,23 @@ func TestResponsesFolded(t *testing.T) {
 	}
 	next()
 	for range 8 {
-		if held := next(); !strings.HasPrefix(held, "delta") {
-			t.Fatalf("turn %d went as %s", turn, held)
+		if retained := next(); !strings.HasPrefix(retained, "delta") {
+			t.Fatalf("turn %d went as %s", turn, retained)
 		}
 	}
 	whole := len(k.prompt().Get("input").Raw)
 	p.colder(coldAfter(k, "openai", "1s"))
-	held := next()
+	retained := next()
 	folded := k.prompt().Get("input")
-	if !strings.HasPrefix(held, "whole; cause=diverged") || gjson.Get(k.last().body, "previous_response_id").Exists() ||
+	if !strings.HasPrefix(retained, "whole; cause=diverged") ||
+		gjson.Get(k.last().body, "previous_response_id").Exists() ||
 		len(folded.Raw) > whole {
-		t.Fatalf("cold it went as %s, with %d bytes of input, before %d", held, len(folded.Raw), whole)
+		t.Fatalf("cold it went as %s, with %d bytes of input, before %d", retained, len(folded.Raw), whole)
 	}
 	p.reload(warm)
 	for range 3 {
-		if held := next(); !strings.HasPrefix(held, "delta") {
-			t.Errorf("then %s", held)
+		if retained := next(); !strings.HasPrefix(retained, "delta") {
+			t.Errorf("then %s", retained)
 		}
 		now := k.prompt().Get("input").Array()
 		for i, item := range folded.Array() {

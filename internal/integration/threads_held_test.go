@@ -63,7 +63,8 @@ func (k *keeper) restart(unthreaded ...string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	calls := 0
-	k.model = &simulator.Handler{Cache: pricing.NewSimulator(pricing.SimulatorConfig{}), Unthreaded: unthreaded,
+	k.model = &simulator.Handler{
+		Cache: pricing.NewSimulator(pricing.SimulatorConfig{}), Unthreaded: unthreaded,
 		Hooks: simulator.Hooks{
 			Now: func(context.Context) time.Time {
 				k.mu.Lock()
@@ -88,7 +89,8 @@ func (k *keeper) restart(unthreaded ...string) {
 					{Type: simulator.ToolUse, ID: fmt.Sprintf("toolu_%d_%d", calls, len(k.prompts)), Name: "Bash", Input: input},
 				}}
 			},
-		}}
+		},
+	}
 }
 
 func (k *keeper) fail(fault func(w http.ResponseWriter, body string) bool) {
@@ -353,8 +355,8 @@ func TestThreadsOthers(t *testing.T) {
 	<-begun
 	res, answer := c.send(body)
 	c.take(res, answer)
-	if held := res.Header.Get("X-Llm-Cache-Retained"); !strings.HasPrefix(held, "whole; cause=in_flight") {
-		t.Errorf("the second went as %s", held)
+	if retained := res.Header.Get("X-Llm-Cache-Retained"); !strings.HasPrefix(retained, "whole; cause=in_flight") {
+		t.Errorf("the second went as %s", retained)
 	}
 	c.knows(k)
 	close(end)
@@ -365,15 +367,17 @@ func TestThreadsOthers(t *testing.T) {
 	c.knows(k)
 }
 
-// TestHoldThreads: a client that sends everything, towards a provider that keeps it.
-func TestHoldThreads(t *testing.T) {
+// TestRetainThreads: a client that sends everything, towards a provider that keeps it.
+func TestRetainThreads(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		unthreaded []string
 		option     string
-		held       string
+		retained   string
 	}{
-		{"on", nil, "on", "delta"}, {"refused", []string{"thinking"}, "on", "whole; cause=refused"}, {"off", nil, "off", ""},
+		{"on", nil, "on", "delta"},
+		{"refused", []string{"thinking"}, "on", "whole; cause=refused"},
+		{"off", nil, "off", ""},
 		{"small", nil, "auto", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -389,9 +393,9 @@ func TestHoldThreads(t *testing.T) {
 				client.take(res, read(t, res))
 				client.knows(k)
 				sent, last := len(k.requests())-before, k.last()
-				held := res.Header.Get("X-Llm-Cache-Retained")
-				if n > 0 && !strings.HasPrefix(held, c.held) || n > 0 && c.held == "" && held != "" {
-					t.Errorf("request %d: %s", n, held)
+				retained := res.Header.Get("X-Llm-Cache-Retained")
+				if n > 0 && !strings.HasPrefix(retained, c.retained) || n > 0 && c.retained == "" && retained != "" {
+					t.Errorf("request %d: %s", n, retained)
 				}
 				threaded := c.name == "on"
 				if gjson.Get(last.body, "thread").Exists() != threaded ||
@@ -461,11 +465,11 @@ func TestResponsesAdmitted(t *testing.T) {
 		}
 	}
 	k.restart()
-	if held := turn(4).Header.Get("X-Llm-Cache-Retained"); !strings.HasPrefix(held,
+	if retained := turn(4).Header.Get("X-Llm-Cache-Retained"); !strings.HasPrefix(retained,
 		"whole; cause=previous_response_not_found") {
-		t.Errorf("then %s", held)
+		t.Errorf("then %s", retained)
 	}
-	if held := turn(5).Header.Get("X-Llm-Cache-Retained"); !strings.HasPrefix(held, "delta") {
-		t.Errorf("then %s", held)
+	if retained := turn(5).Header.Get("X-Llm-Cache-Retained"); !strings.HasPrefix(retained, "delta") {
+		t.Errorf("then %s", retained)
 	}
 }

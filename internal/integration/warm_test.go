@@ -183,9 +183,9 @@ func TestIdleFolding(t *testing.T) {
 			u.Config.Handler = readers(t, u, early, reads)
 			p := start(t, warmSite(u, "idle_folding {\n after 1ms\n}\nplanner {\n risk 100\n}")) // short outputs are folded
 			outcome := func(name string) string { return `caddy_llm_cache_idle_folds_total{outcome="` + name + `"}` }
-			interrupted, held := outcome("interrupted"), outcome("read")
+			interrupted, finished := outcome("interrupted"), outcome("read")
 			vain := func() float64 { return p.metric(interrupted) + p.metric(outcome("late")) + p.metric(outcome("failed")) }
-			given, had, lost := p.metric(interrupted), p.metric(held), vain()
+			given, had, lost := p.metric(interrupted), p.metric(finished), vain()
 			n := 0
 			for folded := false; !folded; n++ {
 				if n == 40 {
@@ -201,8 +201,8 @@ func TestIdleFolding(t *testing.T) {
 				}
 				folded = len(reads) > 0
 				if folded && !early { // on a slow machine the next request may have been faster
-					p.await(held, func(now float64) bool { return now > had || vain() >= lost+float64(len(reads)) })
-					folded = p.metric(held) > had
+					p.await(finished, func(now float64) bool { return now > had || vain() >= lost+float64(len(reads)) })
+					folded = p.metric(finished) > had
 				}
 			}
 			before := len(u.requests()) // more may be folded behind the next one
@@ -248,7 +248,7 @@ func commands(n int) string {
 
 // readers answers, and tells of requests that only have it read. Those it holds
 // until they are given up, or answers.
-func readers(t *testing.T, u *upstream, hold bool, reads chan<- struct{}) http.Handler {
+func readers(t *testing.T, u *upstream, early bool, reads chan<- struct{}) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -260,7 +260,7 @@ func readers(t *testing.T, u *upstream, hold bool, reads chan<- struct{}) http.H
 		u.mu.Unlock()
 		if gjson.Get(body, "max_tokens").Int() == 1 {
 			reads <- struct{}{}
-			if hold {
+			if early {
 				<-r.Context().Done()
 				return
 			}

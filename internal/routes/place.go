@@ -23,7 +23,7 @@ type Place struct {
 	http   *caddyhttp.App
 	self   caddyhttp.MiddlewareHandler
 	log    *zap.Logger
-	told   bool
+	logged bool
 	behind func() (caddyhttp.RouteList, bool)
 }
 
@@ -42,10 +42,10 @@ func Of(ctx caddy.Context, self caddyhttp.MiddlewareHandler) *Place {
 // Warn logs the findings for all llm_cache handlers of the configuration, once, from the first of
 // them. Handlers inside other modules are not examined.
 func (p *Place) Warn() {
-	if p == nil || p.http == nil || p.told {
+	if p == nil || p.http == nil || p.logged {
 		return
 	}
-	p.told = true
+	p.logged = true
 	report := Examine(p.http.Servers)
 	if len(report.Caches) == 0 || report.Caches[0].module != any(p.self) {
 		return

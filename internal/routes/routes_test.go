@@ -38,9 +38,9 @@ const (
 // The table has layouts of a site, and the findings in each; `· ` begins a note.
 func TestExamine(t *testing.T) {
 	for name, c := range map[string]struct {
-		front string // the configuration before the site
-		site  string
-		want  []string
+		global string // the configuration before the site
+		site   string
+		want   []string
 	}{
 		"bare":                          {site: cached},
 		"sorted by Caddy":               {site: proxy + "llm_cache"},
@@ -49,7 +49,7 @@ func TestExamine(t *testing.T) {
 		"proxies in handle_path": {site: "llm_cache\nhandle_path /a/* {\n" + proxy + "}\nhandle_path /b/* {\n" +
 			proxy + "}"},
 		"proxy in route": {site: "llm_cache\nroute /v1/* {\n" + proxy + "}"},
-		"proxy invoked":  {front: "&(p) {\n" + proxy + "}", site: "llm_cache\ninvoke p"},
+		"proxy invoked":  {global: "&(p) {\n" + proxy + "}", site: "llm_cache\ninvoke p"},
 		"handle, in it":  {site: "handle /v1/* {\n" + cached + "}"},
 		"handles of which one is taken": {site: "@o path /v1/responses* /v1/chat/completions*\nhandle @o {\n" + cached +
 			"}\nhandle {\n" + cached + "}"},
@@ -60,8 +60,10 @@ func TestExamine(t *testing.T) {
 			"}\n}\nhandle {\n" + cached + "}"},
 		"exclusive matchers": {site: "@a header X-A b\n@b not header X-A b\nllm_cache @a\nllm_cache @b " +
 			"{\npolicy observe\n}\n" + proxy},
-		"twice": {site: "llm_cache\nllm_cache {\npolicy observe\n}\n" + proxy,
-			want: []string{twice}},
+		"twice": {
+			site: "llm_cache\nllm_cache {\npolicy observe\n}\n" + proxy,
+			want: []string{twice},
+		},
 		"twice, around and in handle": {site: "llm_cache\nhandle /v1/* {\n" + cached + "}", want: []string{twice}},
 		"twice for some": {site: "@a header X-A b\nllm_cache\nhandle @a {\n" + cached + "}\nhandle {\n" +
 			proxy + "}", want: []string{twice}},
@@ -69,16 +71,26 @@ func TestExamine(t *testing.T) {
 			"}\nhandle {\n" + cached + "}", want: []string{twice}},
 		"behind the proxy": {site: "route {\n" + proxy + "llm_cache\n}", want: []string{unreached}},
 		"behind respond":   {site: "route {\nrespond hello\n" + cached + "}", want: []string{unreached}},
-		"behind handle": {site: "route {\nhandle {\n" + proxy + "}\n" + cached + "}",
-			want: []string{unreached}},
-		"behind handle for all APIs": {site: "route {\nhandle /v1* {\n" + proxy + "}\n" + cached + "}",
-			want: []string{unreached}},
-		"behind handle for most APIs": {site: "route {\nhandle /v1/* {\n" + proxy + "}\n" + cached + "}",
-			want: []string{passed}},
-		"beside a handle for most APIs": {site: "handle /v1/* {\n" + proxy + "}\nhandle {\n" + cached + "}",
-			want: []string{passed}},
-		"beside a handle for one API": {site: "handle /v1/responses* {\n" + proxy + "}\nhandle {\n" + cached + "}",
-			want: []string{"· " + passed}},
+		"behind handle": {
+			site: "route {\nhandle {\n" + proxy + "}\n" + cached + "}",
+			want: []string{unreached},
+		},
+		"behind handle for all APIs": {
+			site: "route {\nhandle /v1* {\n" + proxy + "}\n" + cached + "}",
+			want: []string{unreached},
+		},
+		"behind handle for most APIs": {
+			site: "route {\nhandle /v1/* {\n" + proxy + "}\n" + cached + "}",
+			want: []string{passed},
+		},
+		"beside a handle for most APIs": {
+			site: "handle /v1/* {\n" + proxy + "}\nhandle {\n" + cached + "}",
+			want: []string{passed},
+		},
+		"beside a handle for one API": {
+			site: "handle /v1/responses* {\n" + proxy + "}\nhandle {\n" + cached + "}",
+			want: []string{"· " + passed},
+		},
 		"beside a web application":  {site: "handle /v1/messages* {\n" + cached + "}\nhandle {\n" + proxy + "}"},
 		"beside another prefix":     {site: "handle /v1/* {\n" + proxy + "}\nhandle /x/* {\n" + cached + "}"},
 		"behind a proxy for some":   {site: "route {\nreverse_proxy /v2/* 127.0.0.1:1\n" + cached + "}"},
@@ -92,31 +104,43 @@ func TestExamine(t *testing.T) {
 		"forward_auth alone":        {site: auth + "llm_cache", want: []string{empty}},
 		"forward_auth behind":       {site: "route {\nllm_cache\n" + auth + "}", want: []string{noModel}},
 		"basic_auth":                {site: "basic_auth {\na $2a$14$Zkx19XLiW6VYouLHR5NmfOFU0z2GTNmpkT/5qqR7hx4IjWJPDhjvG\n}\n" + cached},
-		"named route":               {front: "&(p) {\nroute {\n" + cached + "}\n}", site: "invoke p"},
-		"named route of its own": {front: "&(p) {\nllm_cache\n" + proxy + "}", site: "invoke p",
-			want: []string{alone}},
-		"named route, then proxy":    {front: "&(p) {\nllm_cache\n}", site: "invoke p\n" + proxy},
-		"named route with a matcher": {front: "&(p) {\nllm_cache /v1/*\n" + proxy + "}", site: "invoke p"},
-		"named route in a named route": {front: "&(q) {\n" + proxy + "}\n&(p) {\nroute {\nllm_cache\ninvoke q\n}\n}",
-			site: "invoke p"},
-		"named route that invokes itself": {front: "&(p) {\nroute {\nllm_cache\ninvoke p\n}\n}", site: "invoke p",
-			want: []string{empty}},
-		"named route in two sites": {front: "&(p) {\nllm_cache\n}\nhttp://a.example {\ninvoke p\n" + proxy +
+		"named route":               {global: "&(p) {\nroute {\n" + cached + "}\n}", site: "invoke p"},
+		"named route of its own": {
+			global: "&(p) {\nllm_cache\n" + proxy + "}", site: "invoke p",
+			want: []string{alone},
+		},
+		"named route, then proxy":    {global: "&(p) {\nllm_cache\n}", site: "invoke p\n" + proxy},
+		"named route with a matcher": {global: "&(p) {\nllm_cache /v1/*\n" + proxy + "}", site: "invoke p"},
+		"named route in a named route": {
+			global: "&(q) {\n" + proxy + "}\n&(p) {\nroute {\nllm_cache\ninvoke q\n}\n}",
+			site:   "invoke p",
+		},
+		"named route that invokes itself": {
+			global: "&(p) {\nroute {\nllm_cache\ninvoke p\n}\n}", site: "invoke p",
+			want: []string{empty},
+		},
+		"named route in two sites": {global: "&(p) {\nllm_cache\n}\nhttp://a.example {\ninvoke p\n" + proxy +
 			"}\nhttp://b.example {\ninvoke p\n}", site: "respond hello", want: []string{alone}},
 		"nothing behind": {site: "llm_cache\nheader X-A b", want: []string{empty}},
-		"nothing behind, beside a proxy": {site: "handle /v1/* {\nllm_cache\n}\nhandle {\n" + proxy + "}",
-			want: []string{empty}},
+		"nothing behind, beside a proxy": {
+			site: "handle /v1/* {\nllm_cache\n}\nhandle {\n" + proxy + "}",
+			want: []string{empty},
+		},
 		"handle, then proxy":             {site: "handle /v1/* {\nllm_cache\n}\n" + proxy},
 		"nothing behind for other paths": {site: "llm_cache\nhandle /v1/messages {\n" + proxy + "}"},
 		"files":                          {site: "llm_cache\nfile_server", want: []string{noModel}},
 		"a page":                         {site: "llm_cache\nrespond hello", want: []string{noModel}},
 		"simulated":                      {site: "route {\nllm_cache\nmap {host} {x} {\ndefault 1\n}\n" + proxy + "}"},
-		"two sites": {front: "http://a.example {\n" + cached + "}\nhttp://b.example {\n" + cached + "}",
-			site: "respond hello"},
-		"two sites, one wrong": {front: "http://a.example {\n" + cached + "}\nhttp://b.example {\nroute {\n" +
+		"two sites": {
+			global: "http://a.example {\n" + cached + "}\nhttp://b.example {\n" + cached + "}",
+			site:   "respond hello",
+		},
+		"two sites, one wrong": {global: "http://a.example {\n" + cached + "}\nhttp://b.example {\nroute {\n" +
 			proxy + "llm_cache\n}\n}", site: "respond hello", want: []string{unreached}},
-		"contradiction": {site: "handle /a/* {\nhandle /b/* {\n" + cached + "}\n}",
-			want: []string{"llm_cache is never reached: no request for a model is led to it"}},
+		"contradiction": {
+			site: "handle /a/* {\nhandle /b/* {\n" + cached + "}\n}",
+			want: []string{"llm_cache is never reached: no request for a model is led to it"},
+		},
 		"in handle_errors":              {site: cached + "handle_errors {\n" + cached + "}"},
 		"in handle_errors of some":      {site: proxy + "handle_errors 502 {\n" + cached + "}"},
 		"handle_errors, nothing behind": {site: proxy + "handle_errors {\nllm_cache\n}", want: []string{empty}},
@@ -126,20 +150,28 @@ func TestExamine(t *testing.T) {
 			cached + "}\n}"},
 		"in handle_response of all": {site: "reverse_proxy 127.0.0.1:1 {\nhandle_response {\n" + cached + "}\n}"},
 		"dashboard":                 {site: "llm_cache_dashboard /team/*\n" + cached},
-		"dashboard behind handle": {site: "llm_cache_dashboard /team/*\nhandle {\n" + cached + "}",
-			want: []string{"llm_cache_dashboard is never reached: what stands in front of it answers every request"}},
-		"dashboard without a path": {site: "llm_cache_dashboard\n" + cached,
-			want: []string{"llm_cache_dashboard takes all requests that llm_cache passes on: they reach no model"}},
-		"dashboard open to all": {front: "https://llm.example.com {\nllm_cache_dashboard /team/*\n" + cached + "}",
-			site: "respond hello",
-			want: []string{"· llm_cache_dashboard is open to all who reach the site: names, models and costs"}},
-		"dashboard behind a key": {front: "https://llm.example.com {\n@x not header X-A b\nrespond @x " +
+		"dashboard behind handle": {
+			site: "llm_cache_dashboard /team/*\nhandle {\n" + cached + "}",
+			want: []string{"llm_cache_dashboard is never reached: what stands in front of it answers every request"},
+		},
+		"dashboard without a path": {
+			site: "llm_cache_dashboard\n" + cached,
+			want: []string{"llm_cache_dashboard takes all requests that llm_cache passes on: they reach no model"},
+		},
+		"dashboard open to all": {
+			global: "https://llm.example.com {\nllm_cache_dashboard /team/*\n" + cached + "}",
+			site:   "respond hello",
+			want:   []string{"· llm_cache_dashboard is open to all who reach the site: names, models and costs"},
+		},
+		"dashboard behind a key": {global: "https://llm.example.com {\n@x not header X-A b\nrespond @x " +
 			"401\nllm_cache_dashboard /team/*\n" + cached + "}", site: "respond hello"},
 		"dashboard in handle": {site: "handle /team/* {\nllm_cache_dashboard\n}\nhandle {\n" + cached + "}"},
 		"origin":              {site: "llm_cache_origin\n" + cached},
 		"origin and handle":   {site: "llm_cache_origin\nhandle /v1/* {\n" + cached + "}"},
-		"buffers": {site: "llm_cache\nreverse_proxy 127.0.0.1:1 {\nresponse_buffers 1MB\n}",
-			want: []string{buffers}},
+		"buffers": {
+			site: "llm_cache\nreverse_proxy 127.0.0.1:1 {\nresponse_buffers 1MB\n}",
+			want: []string{buffers},
+		},
 		"buffers in handle": {site: "llm_cache\nhandle {\nreverse_proxy 127.0.0.1:1 {\nresponse_buffers " +
 			"1MB\n}\n}", want: []string{buffers}},
 		"flushed": {site: "llm_cache\nreverse_proxy 127.0.0.1:1 {\nflush_interval -1\n}"},
@@ -160,7 +192,7 @@ func TestExamine(t *testing.T) {
 		"without llm_cache": {site: proxy},
 	} {
 		t.Run(name, func(t *testing.T) {
-			report := examine(t, "{\nauto_https off\n}\n"+c.front+"\n:8080 {\n"+c.site+"\n}\n")
+			report := examine(t, "{\nauto_https off\n}\n"+c.global+"\n:8080 {\n"+c.site+"\n}\n")
 			var got []string
 			for _, f := range report.Findings {
 				if f.Remedy == "" {

@@ -258,17 +258,17 @@ func (t *tree) fallbacks(list caddyhttp.RouteList) []*route {
 func (t *tree) sets(loaded caddyhttp.MatcherSets, raw []caddy.ModuleMap) [][]any {
 	out := make([][]any, 0, len(loaded)+len(raw))
 	for _, set := range loaded {
-		own := make([]any, 0, len(set))
+		matchers := make([]any, 0, len(set))
 		for _, m := range set {
-			own = append(own, t.matcher(m))
+			matchers = append(matchers, t.matcher(m))
 		}
-		out = append(out, own)
+		out = append(out, matchers)
 	}
 	if len(loaded) > 0 {
 		return out
 	}
 	for _, set := range raw {
-		own := make([]any, 0, len(set))
+		matchers := make([]any, 0, len(set))
 		for name, config := range set {
 			var m any
 			switch name {
@@ -282,9 +282,9 @@ func (t *tree) sets(loaded caddyhttp.MatcherSets, raw []caddy.ModuleMap) [][]any
 			if m != nil && json.Unmarshal(config, m) != nil {
 				m = nil
 			}
-			own = append(own, t.matcher(m))
+			matchers = append(matchers, t.matcher(m))
 		}
-		out = append(out, own)
+		out = append(out, matchers)
 	}
 	return out
 }

@@ -37,7 +37,7 @@ type Finding struct {
 // Cache is an llm_cache, with the handlers that requests may meet before and after it.
 type Cache struct {
 	*Handler
-	Front, Behind []*Handler
+	Before, Behind []*Handler
 }
 
 // Report is the result of examining a configuration's routes.
@@ -60,8 +60,10 @@ func Examine(servers map[string]*caddyhttp.Server) Report {
 		if servers[name] == nil {
 			continue
 		}
-		w := &walk{tree: read(servers[name]), facts: map[*Handler]*facts{}, others: map[int][]*Handler{},
-			bypass: map[prompt]*Handler{}}
+		w := &walk{
+			tree: read(servers[name]), facts: map[*Handler]*facts{}, others: map[int][]*Handler{},
+			bypass: map[prompt]*Handler{},
+		}
 		for _, h := range w.tree.handlers {
 			if h.ours() {
 				w.facts[h] = &facts{behind: map[int]ending{}}
@@ -73,7 +75,7 @@ func Examine(servers map[string]*caddyhttp.Server) Report {
 		w.all()
 		for _, h := range w.tree.handlers {
 			if f := w.facts[h]; f != nil && h.Name == "llm_cache" {
-				report.Caches = append(report.Caches, Cache{h, inOrder(f.front), inOrder(f.back)})
+				report.Caches = append(report.Caches, Cache{h, inOrder(f.before), inOrder(f.back)})
 			}
 		}
 		for _, f := range w.findings() {
@@ -107,12 +109,12 @@ type prompt struct {
 
 // facts are the properties of all ways through one of our handlers.
 type facts struct {
-	reached     bool
-	plain       bool           // by a request for an API without a prefix
-	behind      map[int]ending // by site
-	times       int            // number of llm_cache handlers in one way that begins here
-	credential  string         // the header of a credential that is the same for all requests
-	front, back []*Handler
+	reached      bool
+	plain        bool           // by a request for an API without a prefix
+	behind       map[int]ending // by site
+	times        int            // number of llm_cache handlers in one way that begins here
+	credential   string         // the header of a credential that is the same for all requests
+	before, back []*Handler
 }
 
 // ending is the end of a site's requests after a handler.
@@ -277,14 +279,14 @@ func (w *walk) end(at way, by *Handler) {
 		}
 		ours, f.reached, f.plain = true, true, f.plain || plain
 		model := by != nil && (by.model() || by.Name == "copy_response")
-		for _, front := range at.met[:i] {
-			f.front = append(f.front, front.Handler)
+		for _, earlier := range at.met[:i] {
+			f.before = append(f.before, earlier.Handler)
 		}
 		for _, behind := range at.met[i+1:] {
 			f.back = append(f.back, behind.Handler)
 			model = model || behind.unknown()
 		}
-		f.front, f.back = inOrder(f.front), inOrder(f.back)
+		f.before, f.back = inOrder(f.before), inOrder(f.back)
 		e := f.behind[at.site]
 		if e.model = e.model || model; e.by == nil {
 			e.by = by
@@ -365,8 +367,10 @@ func (w *walk) findings() []Finding {
 			})
 		}
 		if f.times > 1 {
-			add(Finding{Message: "llm_cache stands twice in the way of one request",
-				Remedy: "once is enough: take one of them away"})
+			add(Finding{
+				Message: "llm_cache stands twice in the way of one request",
+				Remedy:  "once is enough: take one of them away",
+			})
 		}
 		out = append(out, w.passed(h, f)...)
 		out = append(out, behind(f.back)...)
@@ -377,11 +381,11 @@ func (w *walk) findings() []Finding {
 // sharedCredential returns the header in which earlier handlers write the same credential into
 // every request. It returns "" if the llm_cache does not distinguish tenants by credentials, or
 // users are authenticated before.
-func sharedCredential(front []met, cache any) (name string) {
+func sharedCredential(before []met, cache any) (name string) {
 	if c, ok := cache.(interface{ ByCredentials() bool }); !ok || !c.ByCredentials() {
 		return ""
 	}
-	for _, m := range front {
+	for _, m := range before {
 		if h, ok := m.module.(*headers.Handler); ok && h.Request != nil {
 			for header, values := range h.Request.Set {
 				header = http.CanonicalHeaderKey(header)
@@ -422,8 +426,10 @@ func (w *walk) unreached(h *Handler) Finding {
 			}
 		}
 	}
-	return Finding{Message: h.Name + " is never reached: no request for a model is led to it",
-		Remedy: "look at the matchers around it"}
+	return Finding{
+		Message: h.Name + " is never reached: no request for a model is led to it",
+		Remedy:  "look at the matchers around it",
+	}
 }
 
 func unanswered(h *Handler, e ending) Finding {

@@ -11,8 +11,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// longestAnswer bounds the kept part of a response's body, in bytes.
-const longestAnswer = 64 << 10
+// maxAnswer bounds the kept part of a response's body, in bytes.
+const maxAnswer = 64 << 10
 
 // Answer is the response to an internal request. It is also the response writer of that request.
 type Answer struct {
@@ -38,7 +38,7 @@ func (a *Answer) WriteHeader(status int) {
 func (a *Answer) Write(b []byte) (int, error) {
 	a.WriteHeader(http.StatusOK)
 	// Discard the rest, so that the handler can finish.
-	if room := longestAnswer - a.body.Len(); room > 0 {
+	if room := maxAnswer - a.body.Len(); room > 0 {
 		a.body.Write(b[:min(len(b), room)])
 	}
 	return len(b), nil

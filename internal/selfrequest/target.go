@@ -27,8 +27,8 @@ import (
 // own.
 type Target struct {
 	Open
-	// Person is the user of the client's request, empty for a target restored from disk.
-	Person tenant.Person
+	// User is the user of the client's request, empty for a target restored from disk.
+	User   tenant.User
 	remote string
 	tls    *tls.ConnectionState
 	secret *keepalive.Credential
@@ -56,7 +56,7 @@ type Open struct {
 	// Model is the model that the client requested.
 	Model string `json:"model"`
 	// Way is the request's path through this module's handlers.
-	Way Way `json:"way,omitzero"`
+	Way Path `json:"way,omitzero"`
 }
 
 var packer = func() *zstd.Encoder {
@@ -65,8 +65,8 @@ var packer = func() *zstd.Encoder {
 	return e
 }()
 
-// longestBody bounds an uncompressed body, in bytes.
-const longestBody = 1 << 30
+// maxBody bounds an uncompressed body, in bytes.
+const maxBody = 1 << 30
 
 // Pack compresses a body for [Open].
 func Pack(body []byte) []byte {
@@ -102,8 +102,10 @@ func NewTarget(r *http.Request, body []byte, client wire.Format, model string) *
 	}
 	if r.TLS != nil {
 		// Handlers and matchers on the path may look at the connection.
-		t.tls = &tls.ConnectionState{Version: r.TLS.Version, HandshakeComplete: true, CipherSuite: r.TLS.CipherSuite,
-			ServerName: r.TLS.ServerName}
+		t.tls = &tls.ConnectionState{
+			Version: r.TLS.Version, HandshakeComplete: true, CipherSuite: r.TLS.CipherSuite,
+			ServerName: r.TLS.ServerName,
+		}
 	}
 	if srv, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && srv != nil {
 		t.Server = srv.Name()
@@ -139,7 +141,7 @@ func (t *Target) Wipe() {
 }
 
 // Plain returns the uncompressed body.
-func (t *Target) Plain() ([]byte, error) { return httpx.Decode("zstd", t.Body, longestBody, nil) }
+func (t *Target) Plain() ([]byte, error) { return httpx.Decode("zstd", t.Body, maxBody, nil) }
 
 // request makes the request.
 func (t *Target) request(ctx context.Context) (*http.Request, error) {

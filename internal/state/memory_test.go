@@ -98,7 +98,7 @@ func (c *crowd) overlay(s *sessioncache.Session, body []byte) {
 	c.Helper()
 	t := s.Tenant()
 	x, err := overlay.Of(c.State).Begin(overlay.Conversation{Session: s.ID(), Tenant: string(t[:]), Group: string(t[:])},
-		overlay.Request{Format: wire.OpenAIChat, Body: body, Rules: overlay.Box, At: time.Now()})
+		overlay.Request{Format: wire.OpenAIChat, Body: body, Rules: overlay.LocalServer, At: time.Now()})
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func (c *crowd) overlay(s *sessioncache.Session, body []byte) {
 
 func (c *crowd) retain(s *sessioncache.Session, body []byte) {
 	r := c.edge.Begin(c.key(s), &retain.Request{Body: body, History: []wire.Hash{{1}}})
-	r.Hold(retain.Verdict{Handle: "h"})
+	r.Retain(retain.Verdict{Handle: "h"})
 	r.End()
 }
 
@@ -242,7 +242,7 @@ func TestFullPartsStayInTheirBudget(t *testing.T) {
 	fill(memory.Retained, func(i int) { c.retain(of(i), c.body(20, 2000)) })
 	fill(memory.Originals, func(i int) { c.Blocks.Put(of(i), wire.Hash{1}, fmt.Sprint(i), c.text(3000)) })
 	var bodies [][]byte
-	for budget.Of(shared.Process).Held()+1<<20 < memory.Bodies.Of(total)*7/8 { // the rest is for small ones
+	for budget.Of(shared.Process).Used()+1<<20 < memory.Bodies.Of(total)*7/8 { // the rest is for small ones
 		share := budget.Of(shared.Process).Open()
 		if err := share.Grow(t.Context(), 1<<20); err != nil {
 			t.Fatal(err)

@@ -47,8 +47,8 @@ type State struct {
 	Blocks *originals.Store
 	// Folder: see Blocks.
 	Folder string
-	// Carrier takes internal requests through the sites in force.
-	Carrier selfrequest.Carrier
+	// Sender takes internal requests through the sites in force.
+	Sender selfrequest.Sender
 	// Secret distinguishes tenants, unless the store has another key. Default: random.
 	Secret secret.Key
 	// Clock is the clock of all parts.
@@ -201,7 +201,7 @@ func (s *State) Used(part memory.Part) (sum int64) {
 
 // Rest ends internal requests and other background work: no configuration is left.
 func (s *State) Rest() {
-	s.Carrier.Stop()
+	s.Sender.Stop()
 	for p := range Parts[Stopper](s) {
 		p.Stop()
 	}

@@ -40,8 +40,8 @@ type Key struct {
 	// Secret is the key. It must not change after its first use.
 	Secret [32]byte
 
-	macs   sync.Pool                        // of *mac: setting one up costs more than using it
-	people [256]atomic.Pointer[knownPerson] // recent users, by a byte of their tenant
+	macs  sync.Pool                      // of *mac: setting one up costs more than using it
+	users [256]atomic.Pointer[knownUser] // recent users, by a byte of their tenant
 }
 
 // mac is a reusable keyed hash.
@@ -51,8 +51,8 @@ type mac struct {
 	sum    [sha256.Size]byte
 }
 
-// longestFields bounds the buffers that are reused, in bytes.
-const longestFields = 4 << 10
+// maxFields bounds the buffers that are reused, in bytes.
+const maxFields = 4 << 10
 
 // hash returns the keyed hash of the bytes that fields appends for a request.
 func (k *Key) hash(r *http.Request, fields func([]byte, *http.Request) []byte) [sha256.Size]byte {
@@ -67,7 +67,7 @@ func (k *Key) hash(r *http.Request, fields func([]byte, *http.Request) []byte) [
 	// Credentials must not stay in memory.
 	clear(m.fields)
 	// A huge credential must not keep its memory.
-	if cap(m.fields) <= longestFields {
+	if cap(m.fields) <= maxFields {
 		k.macs.Put(m)
 	}
 	return sum
@@ -90,7 +90,7 @@ func (k *Key) Salt(name string) string {
 
 // appendCredentials appends all values that distinguish tenants.
 func appendCredentials(b []byte, r *http.Request) []byte {
-	if whose(r).alone {
+	if namedTenant(r).alone {
 		return appendNamed(b, r)
 	}
 	for _, name := range credentials {
@@ -139,7 +139,7 @@ type named struct {
 	by     []string
 }
 
-func whose(r *http.Request) named {
+func namedTenant(r *http.Request) named {
 	n, _ := caddyhttp.GetVar(r.Context(), namedVar).(named)
 	return n
 }
@@ -182,7 +182,7 @@ func IsSecret(r *http.Request, header string) bool {
 	if IsCredential(header) || header == "Cookie" || header == "Proxy-Authorization" {
 		return true
 	}
-	for _, t := range whose(r).by {
+	for _, t := range namedTenant(r).by {
 		for _, p := range placeholders.FindAllString(t, -1) {
 			for _, prefix := range [...]string{"{http.request.header.", "{header."} {
 				if name, ok := strings.CutPrefix(p, prefix); ok &&
@@ -238,7 +238,7 @@ func authenticated(r *http.Request) string {
 
 // appendNamed appends the parts of the tenant other than credentials.
 func appendNamed(b []byte, r *http.Request) []byte {
-	b = append(b, whose(r).fields...)
+	b = append(b, namedTenant(r).fields...)
 	if user := authenticated(r); user != "" {
 		b = AppendField(b, user)
 	}

@@ -21,17 +21,17 @@ func FreeAddress(t testing.TB) string {
 		// A UDP socket of the same number reserves the port. A closed listener's port could go to
 		// any process, and as Caddy's listeners share ports, two processes would get each other's
 		// requests.
-		hold, err := net.ListenPacket("udp", addr)
+		reserved, err := net.ListenPacket("udp", addr)
 		if err != nil {
 			continue
 		}
 		l, err := net.Listen("tcp", addr)
 		if err != nil {
-			_ = hold.Close()
+			_ = reserved.Close()
 			continue
 		}
 		_ = l.Close()
-		t.Cleanup(func() { _ = hold.Close() })
+		t.Cleanup(func() { _ = reserved.Close() })
 		return addr
 	}
 	t.Fatal("no free port")

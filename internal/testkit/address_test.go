@@ -24,9 +24,9 @@ func TestAddress(t *testing.T) {
 	}
 	var freed string
 	t.Run("", func(t *testing.T) { freed = FreeAddress(t) })
-	if hold, err := net.ListenPacket("udp", freed); err != nil {
+	if reserved, err := net.ListenPacket("udp", freed); err != nil {
 		t.Errorf("%s is not given back: %v", freed, err)
 	} else {
-		_ = hold.Close()
+		_ = reserved.Close()
 	}
 }

@@ -22,14 +22,14 @@ func (p *Profile) Applied(next caddyhttp.Handler, client wire.Format, cleared fu
 	if !ok {
 		return next
 	}
-	tell := func(object []byte) (told []byte) {
-		told = object
+	tell := func(object []byte) (annotated []byte) {
+		annotated = object
 		httpx.Guard(p.Log, "telling what was cleared", func() {
 			if c := cleared(); c != nil {
-				told = codec.Applied(object, *c)
+				annotated = codec.Applied(object, *c)
 			}
 		})
-		return told
+		return annotated
 	}
 	return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		return httpx.NewEditor(w, func(out []byte, e framing.Event) []byte {

@@ -95,8 +95,10 @@ func (u *Upstream) compat() *compat {
 	if u == nil || p.official {
 		return nil
 	}
-	d := &compat{drop: p.drop, reasoning: p.reasoning, answers: p.answers, maxTokens: p.maxTokens,
-		cacheControl: u.keepsMarkers()}
+	d := &compat{
+		drop: p.drop, reasoning: p.reasoning, answers: p.answers, maxTokens: p.maxTokens,
+		cacheControl: u.keepsMarkers(),
+	}
 	if u.Drop != nil {
 		d.drop = u.Drop
 	}
@@ -229,13 +231,13 @@ func (d *adjusting) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 }
 
 // identified returns a chat completions object with another id.
-func identified(object []byte, own string) []byte {
+func identified(object []byte, newID string) []byte {
 	// Clients never send the id of a completion back, so a new one is safe.
 	id := gjson.GetBytes(object, "id")
 	if id.Type != gjson.String || id.Index == 0 {
 		return object
 	}
-	return slices.Concat(object[:id.Index], []byte(own), object[id.Index+len(id.Raw):])
+	return slices.Concat(object[:id.Index], []byte(newID), object[id.Index+len(id.Raw):])
 }
 
 // appendRenamed appends a chat completions object. If the message at the given path has its

@@ -72,9 +72,9 @@ func (p *Profile) Target(client wire.Format) wire.Format {
 // Understands reports whether requests in a format can be forwarded, unmodified or translated.
 func (p *Profile) Understands(client wire.Format) bool { return p.speaks(p.Target(client)) }
 
-// Holds reports whether the upstream may retain conversations in a format: a provider does in its
+// CanRetain reports whether the upstream may retain conversations in a format: a provider does in its
 // own format, a local server does not, and an unspecified upstream decides itself.
-func (p *Profile) Holds(client wire.Format) bool {
+func (p *Profile) CanRetain(client wire.Format) bool {
 	return p.Target(client) == client && !p.Local()
 }
 

@@ -214,13 +214,13 @@ const (
 // it is complete.
 type translatedAnswer struct {
 	httpx.Answer
-	t      *translation
-	out    *translate.Outgoing
-	asked  *translate.Answering
-	stream answerStream // of a successful response
-	coding string
-	held   []byte // a buffered error, or an encoded response
-	mode   answerMode
+	t        *translation
+	out      *translate.Outgoing
+	asked    *translate.Answering
+	stream   answerStream // of a successful response
+	coding   string
+	buffered []byte // a buffered error, or an encoded response
+	mode     answerMode
 }
 
 // answerStream processes a model's response: a translation or, in the client's own format, the
@@ -251,7 +251,7 @@ func newTranslatedAnswer(
 	return a
 }
 
-// Begin implements [httpx.Interceptor].
+// Begin implements [httpx.Receiver].
 func (a *translatedAnswer) Begin(status int) {
 	h := a.Header()
 	if len(a.out.Dropped) > 0 && a.t.p.Headers {
@@ -339,7 +339,7 @@ func (a *translatedAnswer) recognise(p []byte) {
 func (a *translatedAnswer) serve(next caddyhttp.Handler, r *http.Request) (err error) {
 	cut := true
 	defer func() {
-		if !cut || !a.Holds() {
+		if !cut || !a.Buffering() {
 			return
 		}
 		if p := recover(); p != http.ErrAbortHandler { //nolint:errorlint,err113 // the very value
@@ -351,8 +351,10 @@ func (a *translatedAnswer) serve(next caddyhttp.Handler, r *http.Request) (err e
 			err = a.fail()
 		} else {
 			a.clean(a.Header())
-			err = httpx.Fail(a.ResponseWriter, a.t.from, &translate.Failure{Status: http.StatusBadGateway,
-				Message: httpx.Unreached[http.StatusBadGateway]})
+			err = httpx.Fail(a.ResponseWriter, a.t.from, &translate.Failure{
+				Status:  http.StatusBadGateway,
+				Message: httpx.Unreached[http.StatusBadGateway],
+			})
 		}
 		a.mode = answerTold
 	}()
@@ -361,9 +363,9 @@ func (a *translatedAnswer) serve(next caddyhttp.Handler, r *http.Request) (err e
 	return err
 }
 
-// Holds implements [httpx.Interceptor]: the upstream has answered, and the client has nothing of
+// Buffering implements [httpx.Receiver]: the upstream has answered, and the client has nothing of
 // the response.
-func (a *translatedAnswer) Holds() bool {
+func (a *translatedAnswer) Buffering() bool {
 	return a.mode == answerWaits || a.mode == answerGathers || a.mode == answerFails
 }
 
@@ -375,7 +377,7 @@ func (a *translatedAnswer) fault(err error) error {
 		_ = a.FlushError()
 		httpx.LogCut(a.t.p.Log, err)
 		panic(http.ErrAbortHandler)
-	case a.Holds():
+	case a.Buffering():
 		if _, ok := errors.AsType[caddyhttp.HandlerError](err); !ok {
 			return caddyhttp.Error(http.StatusBadGateway, err)
 		}
@@ -396,7 +398,7 @@ func (a *translatedAnswer) clean(h http.Header) {
 	}
 }
 
-// Take implements [httpx.Interceptor].
+// Take implements [httpx.Receiver].
 func (a *translatedAnswer) Take(p []byte) (int, error) {
 	if a.mode == answerWaits { // only white space is buffered so far
 		a.recognise(p)
@@ -405,7 +407,7 @@ func (a *translatedAnswer) Take(p []byte) (int, error) {
 	case answerStreams:
 		return len(p), a.send(a.feed(p))
 	case answerWaits, answerGathers, answerFails:
-		a.held = httpx.Keep(a.held, p, a.limit())
+		a.buffered = httpx.Keep(a.buffered, p, a.limit())
 		return len(p), nil
 	}
 	return a.ResponseWriter.Write(p)
@@ -417,11 +419,11 @@ func (a *translatedAnswer) limit() int {
 	if a.mode == answerFails {
 		return httpx.MaxError
 	}
-	return largestAnswer + 1
+	return maxAnswer + 1
 }
 
-// largestAnswer bounds a response that is buffered for translation, in bytes.
-const largestAnswer = 32 << 20
+// maxAnswer bounds a response that is buffered for translation, in bytes.
+const maxAnswer = 32 << 20
 
 // feed translates the next bytes. A panic of the translation cuts the response there.
 func (a *translatedAnswer) feed(p []byte) (out []byte) {
@@ -504,16 +506,16 @@ func (a *translatedAnswer) judge(whole bool) {
 
 // fail sends the upstream's error in the format of the client's API.
 func (a *translatedAnswer) fail() error {
-	f := httpx.ReadFailure(a.t.to, a.Status, a.Header(), a.held)
+	f := httpx.ReadFailure(a.t.to, a.Status, a.Header(), a.buffered)
 	a.clean(a.Header())
 	return httpx.Relay(a.ResponseWriter, a.t.from, f)
 }
 
 // gathered sends a response that arrived, or must be sent, in one piece.
 func (a *translatedAnswer) gathered() error {
-	body, err := httpx.Decode(a.coding, a.held, largestAnswer, nil)
+	body, err := httpx.Decode(a.coding, a.buffered, maxAnswer, nil)
 	var out []byte
-	if err == nil && len(body) <= largestAnswer {
+	if err == nil && len(body) <= maxAnswer {
 		out = append(out, a.feed(body)...)
 		out = append(out, a.end()...)
 	}
@@ -524,8 +526,10 @@ func (a *translatedAnswer) gathered() error {
 	}
 	a.judge(a.stream.Ended())
 	if !a.stream.Ended() {
-		return httpx.Fail(a.ResponseWriter, a.t.from, &translate.Failure{Status: http.StatusBadGateway,
-			Message: "the upstream's answer is not one that can be read"})
+		return httpx.Fail(a.ResponseWriter, a.t.from, &translate.Failure{
+			Status:  http.StatusBadGateway,
+			Message: "the upstream's answer is not one that can be read",
+		})
 	}
 	kind := "application/json"
 	if a.asked.Stream && !a.asked.Array {

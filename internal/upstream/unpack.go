@@ -174,13 +174,13 @@ const undecided = 64 << 10
 type unpackedAnswer struct {
 	httpx.Answer
 	unpacker *unpacker // nil for a plain response
-	held     []byte    // bytes before the decision
+	buffered []byte    // bytes before the decision
 	taken    bool      // in use
 	clear    bool      // the header was sent
 	left     int64     // missing bytes of the Content-Length
 }
 
-// Begin implements [httpx.Interceptor].
+// Begin implements [httpx.Receiver].
 func (a *unpackedAnswer) Begin(status int) {
 	h := a.Header()
 	if n, err := strconv.ParseInt(h.Get("Content-Length"), 10, 64); err == nil && status != http.StatusNoContent &&
@@ -211,13 +211,13 @@ func (a *unpackedAnswer) asItCame() error {
 	a.unpacker.stop()
 	a.unpacker = nil
 	a.begin()
-	return a.send(a.held)
+	return a.send(a.buffered)
 }
 
-// Holds implements [httpx.Interceptor].
-func (a *unpackedAnswer) Holds() bool { return !a.clear }
+// Buffering implements [httpx.Receiver].
+func (a *unpackedAnswer) Buffering() bool { return !a.clear }
 
-// Take implements [httpx.Interceptor].
+// Take implements [httpx.Receiver].
 func (a *unpackedAnswer) Take(p []byte) (int, error) {
 	if a.left > 0 {
 		a.left = max(0, a.left-int64(len(p)))
@@ -226,13 +226,13 @@ func (a *unpackedAnswer) Take(p []byte) (int, error) {
 		return a.ResponseWriter.Write(p)
 	}
 	if !a.clear {
-		a.held = append(a.held, p...)
+		a.buffered = append(a.buffered, p...)
 	}
 	err := a.unpacker.feed(p, a.unpacked)
 	switch {
 	case err != nil && !a.clear:
 		err = a.asItCame()
-	case err == nil && !a.clear && len(a.held) > undecided:
+	case err == nil && !a.clear && len(a.buffered) > undecided:
 		a.decide()
 	}
 	if err != nil {
@@ -243,7 +243,7 @@ func (a *unpackedAnswer) Take(p []byte) (int, error) {
 
 // decide marks the response as encoded.
 func (a *unpackedAnswer) decide() {
-	a.held = nil
+	a.buffered = nil
 	httpx.DropCoded(a.Header())
 	a.begin()
 }

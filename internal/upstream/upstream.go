@@ -165,8 +165,12 @@ func (u *Upstream) Validate() error {
 		name     string
 		value    *int
 		min, max int
-	}{{"cache_min_tokens", u.CacheMinTokens, 0, 1 << 20}, {"context_window", u.ContextWindow, 256, 1 << 30},
-		{"max_tokens_default", u.MaxTokensDefault, 1, 1 << 30}, {"max_tool_name", u.MaxToolName, 16, 256}} {
+	}{
+		{"cache_min_tokens", u.CacheMinTokens, 0, 1 << 20},
+		{"context_window", u.ContextWindow, 256, 1 << 30},
+		{"max_tokens_default", u.MaxTokensDefault, 1, 1 << 30},
+		{"max_tool_name", u.MaxToolName, 16, 256},
+	} {
 		if n.value != nil && (*n.value < n.min || *n.value > n.max) {
 			return fmt.Errorf("%s must be between %d and %d, got %d", n.name, n.min, n.max, *n.value)
 		}
@@ -203,8 +207,8 @@ type rulesOf struct {
 	rules           pricing.Rules
 }
 
-// longestModel bounds the length of remembered model names, in bytes.
-const longestModel = 128
+// maxModel bounds the length of remembered model names, in bytes.
+const maxModel = 128
 
 // remembered caches the last lookup: consecutive requests mostly have the same model.
 func remembered(
@@ -219,7 +223,7 @@ func remembered(
 		}
 		r := &rulesOf{provider, model, now, lookup(provider, model, at)}
 		// Do not keep a client's long string in memory.
-		if len(model) <= longestModel {
+		if len(model) <= maxModel {
 			last.Store(r)
 		}
 		return r.rules.Corrected()

@@ -34,7 +34,7 @@ type Keeper struct {
 	// Optional.
 	Watcher Watcher
 
-	sender  *selfrequest.Carrier
+	sender  *selfrequest.Sender
 	clock   clock.Clock
 	learned atomic.Bool
 
@@ -46,7 +46,7 @@ type Keeper struct {
 // Of returns the keeper of a state.
 func Of(s *state.State) *Keeper {
 	return state.Part(s, func() *Keeper {
-		k := New(&s.Carrier, s.Clock)
+		k := New(&s.Sender, s.Clock)
 		k.Store = s.Store
 		return k
 	})
@@ -65,7 +65,7 @@ var (
 var instant = keepalive.At
 
 // New returns a keeper that sends its pings through sender.
-func New(sender *selfrequest.Carrier, c clock.Clock) *Keeper {
+func New(sender *selfrequest.Sender, c clock.Clock) *Keeper {
 	return &Keeper{Schedule: keepalive.New((*Limits)(nil).options()), sender: sender, clock: c}
 }
 

@@ -68,7 +68,7 @@ func (k *Keeper) ping(p *keepalive.Ping) {
 		}
 	})
 	at, number := k.now().Wall, p.Number()
-	e := &selfrequest.Errand{Kind: selfrequest.Ping, Target: last.Target, Session: last.session.ID()}
+	e := &selfrequest.Request{Kind: selfrequest.Ping, Target: last.Target, Session: last.session.ID()}
 	usage, became := k.send(ctx, e)
 	// A complete read counts even if the client has returned meanwhile.
 	if ctx.Err() != nil && became != keepalive.Read {
@@ -105,8 +105,8 @@ func (k *Keeper) ping(p *keepalive.Ping) {
 }
 
 // send sends a ping and reads its response.
-func (k *Keeper) send(ctx context.Context, e *selfrequest.Errand) (u wire.Usage, o keepalive.Outcome) {
-	a, err := k.sender.Carry(ctx, e)
+func (k *Keeper) send(ctx context.Context, e *selfrequest.Request) (u wire.Usage, o keepalive.Outcome) {
+	a, err := k.sender.Send(ctx, e)
 	if err != nil {
 		return u, keepalive.Broken
 	}

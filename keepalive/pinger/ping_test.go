@@ -30,7 +30,7 @@ func await(t *testing.T, what string, f func() bool) {
 
 // TestPingPanics: a ping that panics ends, and the next one takes its place in flight.
 func TestPingPanics(t *testing.T) {
-	sender := new(selfrequest.Carrier)
+	sender := new(selfrequest.Sender)
 	sender.Use(nil)
 	k := New(sender, clock.Machine)
 	k.Schedule.Configure(keepalive.Options{Flying: 1})

@@ -126,7 +126,7 @@ func (t *talks) round(ctx context.Context) (costs, error) {
 		}
 		cpuFirst += used
 		if t.load.to >= settled {
-			used, err := t.target.settle(ctx)
+			used, err := t.target.waitIdle(ctx)
 			if err != nil {
 				return c, err
 			}

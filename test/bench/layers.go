@@ -37,7 +37,7 @@ type crew struct {
 const (
 	// expanding declares the expand tool for conversations of any size.
 	expanding = "policy %s\n\t\texpand on"
-	holding   = "policy %s\n\t\tretain origin"
+	retaining = "policy %s\n\t\tretain origin"
 )
 
 // crews returns the layers under a policy.
@@ -56,7 +56,7 @@ func crews(policy string) []crew {
 			{name: "overlay of mlx_lm", options: under("policy %s\n\t\tupstream mlx_lm"), edits: true, inForce: overlays},
 		}},
 		{conversation.Claude, true, []layer{
-			{name: "edge and origin", options: under(holding), edits: true, origin: true, inForce: holds},
+			{name: "edge and origin", options: under(retaining), edits: true, origin: true, inForce: retains},
 		}},
 	}
 }
@@ -220,7 +220,7 @@ func overlays(_ context.Context, u *upstream, t *target) error {
 	return err
 }
 
-func holds(ctx context.Context, _ *upstream, t *target) error {
+func retains(ctx context.Context, _ *upstream, t *target) error {
 	made, err := t.behind.gauge(ctx, `caddy_llm_cache_origin_requests_total{result="made"}`)
 	if err == nil && made == 0 {
 		err = fmt.Errorf("%w: no request came as what is new", errLayer)

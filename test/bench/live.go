@@ -45,7 +45,7 @@ func (b *bench) liveOf(ctx context.Context, name string, size conversation.Size)
 	l := &load{name: name, shape: conversation.Claude, size: size, to: liveTurns*(400+2*size.Result) + size.System +
 		size.Tools}
 	tape, key := b.newTape(l)
-	held := make([]residence, 0, 1+len(b.policies))
+	residences := make([]residence, 0, 1+len(b.policies))
 	for i, policy := range append([]string{""}, b.policies...) {
 		global := ""
 		if policy != "" {
@@ -67,14 +67,14 @@ func (b *bench) liveOf(ctx context.Context, name string, size conversation.Size)
 		if r.after, err = memoryOf(t.process.PID(), "VmRSS"); err != nil {
 			return err
 		}
-		held = append(held, r)
+		residences = append(residences, r)
 	}
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(liveRest):
 	}
-	for _, r := range held {
+	for _, r := range residences {
 		if err := r.tell(ctx, name, b.sessions); err != nil {
 			return fmt.Errorf("%s: %w", r.target.name, err)
 		}
@@ -99,12 +99,12 @@ func (r *residence) tell(ctx context.Context, name string, sessions int) error {
 		return err
 	}
 	if r.target.edits {
-		held, err := r.target.gauge(ctx, "caddy_llm_cache_sessions")
+		stored, err := r.target.gauge(ctx, "caddy_llm_cache_sessions")
 		if err != nil {
 			return err
 		}
-		if held < float64(sessions) {
-			return fmt.Errorf("%w: %.0f of %d are held", errSessions, held, sessions)
+		if stored < float64(sessions) {
+			return fmt.Errorf("%w: %.0f of %d are held", errSessions, stored, sessions)
 		}
 	}
 	row(name, r.target.name, mb(r.before), mb(r.after), mb(rest),

@@ -91,9 +91,9 @@ func (t *target) cpu(f func() error) (time.Duration, error) {
 	return after - before, err
 }
 
-// settle waits until the target is nearly idle, for a second at most, and returns its processor
+// waitIdle waits until the target is nearly idle, for a second at most, and returns its processor
 // time until then.
-func (t *target) settle(ctx context.Context) (time.Duration, error) {
+func (t *target) waitIdle(ctx context.Context) (time.Duration, error) {
 	var sum time.Duration
 	for begun := time.Now(); time.Since(begun) < time.Second; {
 		used, err := t.cpu(func() error {

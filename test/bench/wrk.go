@@ -52,7 +52,7 @@ func (b *bench) wrk(ctx context.Context) error {
 		}
 		theirs, ours := make([][]float64, len(b.targets)), make([][]float64, len(b.targets))
 		for round := range b.rounds + 1 {
-			foreign, own := make([]float64, len(b.targets)), make([]float64, len(b.targets))
+			foreign, bench := make([]float64, len(b.targets)), make([]float64, len(b.targets))
 			for range wrkTurns {
 				for j, t := range b.targets {
 					rate, err := post.byWrk(ctx, path, t)
@@ -63,23 +63,23 @@ func (b *bench) wrk(ctx context.Context) error {
 					if rate, err = post.byBench(ctx, t); err != nil {
 						return fmt.Errorf("%s: %s: %w", l.name, t.name, err)
 					}
-					own[j] += rate / wrkTurns
+					bench[j] += rate / wrkTurns
 				}
 			}
 			if round > 0 { // the first round warms up
 				for j := range b.targets {
-					theirs[j], ours[j] = append(theirs[j], foreign[j]), append(ours[j], own[j])
+					theirs[j], ours[j] = append(theirs[j], foreign[j]), append(ours[j], bench[j])
 				}
 			}
 		}
 		for j, t := range b.targets {
-			foreign, own, apart := "", "", ""
+			foreign, bench, apart := "", "", ""
 			if j > 0 {
 				a, b := ratios(theirs[j], theirs[0]), ratios(ours[j], ours[0])
-				foreign, own, apart = within(a), within(b), spread("%+.1f", points(a, b))
+				foreign, bench, apart = within(a), within(b), spread("%+.1f", points(a, b))
 			}
 			row(l.name, t.name, fmt.Sprintf("%.0f", median(theirs[j])), foreign, fmt.Sprintf("%.0f", median(ours[j])),
-				own, apart)
+				bench, apart)
 		}
 	}
 	return nil

@@ -158,7 +158,7 @@ func runBox(t *testing.T, upstream string, slots int, sliding, side bool, option
 	}
 	b := startBox(t, engine.Options{Slots: slots, Sliding: sliding}, fmt.Sprintf("upstream %s\nqueue {\nslots %d\n}\n%s",
 		upstream, slots, options))
-	a := &boxAgent{url: b.url, side: side, told: upstream == "llama_cpp"}
+	a := &boxAgent{url: b.url, side: side, counted: upstream == "llama_cpp"}
 	if err := b.engine.Script(t.Context(), boxScript()); err != nil {
 		t.Fatal(err)
 	}
@@ -316,7 +316,7 @@ type boxAgent struct {
 	url      string
 	session  string
 	side     bool
-	told     bool // message_start must have the length of the prompt
+	counted  bool // message_start must have the length of the prompt
 	messages []json.RawMessage
 	asked    int
 }
@@ -518,7 +518,7 @@ func (a *boxAgent) post(t *testing.T, body object) []object {
 		switch e.Type {
 		case "message_start":
 			// The engine reports progress. At least one token of a prompt is always processed.
-			if a.told && e.Message.Usage.Uncached == 0 {
+			if a.counted && e.Message.Usage.Uncached == 0 {
 				t.Errorf("the length of the prompt is not known at the beginning: %s", data)
 			}
 		case "content_block_start":

@@ -192,19 +192,19 @@ func TestLetta(t *testing.T) {
 		if err != nil || res.StatusCode != http.StatusOK || !bytes.Contains(raw, []byte("pong")) {
 			t.Fatalf("turn %d: %s, %v: %s", turn, res.Status, err, raw)
 		}
-		held := res.Header.Get("X-Llm-Cache-Retained")
+		retained := res.Header.Get("X-Llm-Cache-Retained")
 		wanted := map[int]string{0: "whole; cause=new", 7: "whole; cause=response_not_found"}[turn]
 		if wanted == "" {
 			wanted = "delta"
 		}
-		if !strings.HasPrefix(held, wanted) {
-			t.Errorf("turn %d went %q, want %q", turn, held, wanted)
+		if !strings.HasPrefix(retained, wanted) {
+			t.Errorf("turn %d went %q, want %q", turn, retained, wanted)
 		}
 		messages = append(messages, object{"role": "assistant", "content": "pong"})
 		want = append(want, "user: "+question, "assistant: pong")
 		last = "resp_letta_" + between(string(raw), "resp_letta_", `"`)
 	}
-	want = append([]string{"user: <system-reminder>\n" + lettaSystem + "\n</system-reminder>\n\n" + told(want[:14]) +
+	want = append([]string{"user: <system-reminder>\n" + lettaSystem + "\n</system-reminder>\n\n" + quoted(want[:14]) +
 		strings.TrimPrefix(want[14], "user: ")}, want[15:]...)
 	if got := l.texts(t, last); strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("the agent has\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -219,8 +219,8 @@ func TestLetta(t *testing.T) {
 	}
 }
 
-// told returns the form in which a conversation goes to an agent that lacks it.
-func told(said []string) string {
+// quoted returns the form in which a conversation goes to an agent that lacks it.
+func quoted(said []string) string {
 	var b strings.Builder
 	b.WriteString("<conversation>\n")
 	for _, s := range said {

@@ -140,9 +140,9 @@ func converseClient(t *testing.T, make func(url string) client, cache string, up
 		u.ask(t, secondPrompt, second)
 	}
 	r.check(t)
-	_, held := u.client.(threads)
-	s.one(t, len(first)+len(second), upstream, held && upstream != contract.Anthropic)
-	if held && upstream == contract.Anthropic {
+	_, threaded := u.client.(threads)
+	s.one(t, len(first)+len(second), upstream, threaded && upstream != contract.Anthropic)
+	if threaded && upstream == contract.Anthropic {
 		s.goesOn(t, len(first)+len(second)-2) // the first request of each task is whole
 	}
 }
@@ -151,24 +151,24 @@ func converseClient(t *testing.T, make func(url string) client, cache string, up
 // client wrote them, as the server got them, and in the header to the client.
 func (s *stack) goesOn(t *testing.T, atLeast int) {
 	t.Helper()
-	count := func(w *witness) (n, messages, told int) {
+	count := func(w *witness) (n, messages, deltas int) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		for _, r := range w.threaded {
 			if r.goesOn {
 				n, messages = n+1, max(messages, r.messages)
-				if strings.HasPrefix(r.held, "delta; ") {
-					told++
+				if strings.HasPrefix(r.retained, "delta; ") {
+					deltas++
 				}
 			}
 		}
-		return n, messages, told
+		return n, messages, deltas
 	}
-	sent, most, told := count(s.clients)
+	sent, most, deltas := count(s.clients)
 	got, mostGot, _ := count(s.upstream)
-	if sent < atLeast || got < sent || told != sent || mostGot != most { // a whole task may be known, too
+	if sent < atLeast || got < sent || deltas != sent || mostGot != most { // a whole task may be known, too
 		t.Errorf("the client went on %d times, by %d messages at most, and was told of %d; the server saw %d, by %d; want "+
-			"%d or more", sent, most, told, got, mostGot, atLeast)
+			"%d or more", sent, most, deltas, got, mostGot, atLeast)
 	}
 	t.Logf("%d requests went on in a thread, by %d messages at most", sent, most)
 }

@@ -178,7 +178,7 @@ func (o *office) model() http.HandlerFunc {
 }
 
 // turn is a recorded turn, by column.
-type turn map[string]any
+type row map[string]any
 
 // remember records the turns of a day, in the working hours before now.
 func (o *office) remember(t *testing.T, now time.Time) {
@@ -209,7 +209,7 @@ func (o *office) remember(t *testing.T, now time.Time) {
 }
 
 // yesterday returns invented turns since then.
-func yesterday(now time.Time) (all []turn) {
+func yesterday(now time.Time) (all []row) {
 	random := rand.New(rand.NewPCG(3, 4)) // deterministic
 	for back := 23; back >= 1; back-- {
 		hour := now.Add(-time.Duration(back) * time.Hour).Truncate(time.Hour)
@@ -234,8 +234,8 @@ func yesterday(now time.Time) (all []turn) {
 				read := prompt * (84 + random.IntN(12)) / 100
 				removed, output, first := int(p.saves*float64(prompt)), 200+random.IntN(900), 300_000+random.IntN(900_000)
 				cost := 0.1*float64(read) + 1.25*float64(prompt-read) + 5*float64(output)
-				own := cost / (1 - p.saves*(0.7+0.6*random.Float64()))
-				r := turn{
+				unedited := cost / (1 - p.saves*(0.7+0.6*random.Float64()))
+				r := row{
 					"at":    hour.Add(time.Duration(random.IntN(3600)) * time.Second).UTC().Format("2006-01-02 15:04:05.000000"),
 					"turns": 1, "kind": "turn",
 					"tenant": "of " + p.name, "user_id": p.name, "session": fmt.Sprintf("%s-%d", p.name, hour.Hour()/3),
@@ -245,7 +245,7 @@ func yesterday(now time.Time) (all []turn) {
 					"uncached": 0, "write_5m": prompt - read, "write_1h": 0, "read": read, "read_estimated": 0, "output": output,
 					"client_uncached": 0, "client_write_5m": prompt - read + removed/2, "client_write_1h": 0, "client_read": read +
 						removed/2,
-					"cost": cost, "client_cost": own, "usd": cost * p.dollars / 1e6, "client_usd": own * p.dollars / 1e6,
+					"cost": cost, "client_cost": unedited, "usd": cost * p.dollars / 1e6, "client_usd": unedited * p.dollars / 1e6,
 					"would_save": 0.0, "would_save_usd": 0.0,
 					"edits": nil, "epoch": "", "reason": "", "folded": 0, "removed": 0, "rewritten": 0, "break": "",
 					"queue_us": 300 + random.IntN(900), "first_byte_us": first, "first_token_us": first + 40_000,

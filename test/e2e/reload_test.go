@@ -87,7 +87,7 @@ func TestReloadUnderLoad(t *testing.T) {
 		generation = answer.Get("X-Generation")
 	}
 
-	sessions, front := s.settle(t, len(sent))
+	sessions, entries := s.wait(t, len(sent))
 	s.clean(t)
 	counted := map[string]int{}
 	for i := range sessions {
@@ -98,7 +98,7 @@ func TestReloadUnderLoad(t *testing.T) {
 			t.Errorf("session %q counts %d requests, sent were %d", id, counted[id], sent[id])
 		}
 	}
-	t.Logf("%d requests in %d sessions over %d reloads", len(front), len(sessions), reloads)
+	t.Logf("%d requests in %d sessions over %d reloads", len(entries), len(sessions), reloads)
 }
 
 // fresh opens a connection for every request. A replaced server closes a kept-alive connection

@@ -74,10 +74,10 @@ func TestSDKs(t *testing.T) {
 					replies = append(replies, r)
 				}
 
-				sessions, front := s.settle(t, 1)
+				sessions, entries := s.wait(t, 1)
 				s.clean(t)
-				if len(front) != len(script) {
-					t.Errorf("%d requests for %d steps", len(front), len(script))
+				if len(entries) != len(script) {
+					t.Errorf("%d requests for %d steps", len(entries), len(script))
 				}
 				var read int64
 				for i, r := range replies {
@@ -96,8 +96,8 @@ func TestSDKs(t *testing.T) {
 						len(sessions[0].Conversations), read)
 				}
 				saved := 0.0
-				for i := range front {
-					saved += front[i].number(t, "X-Llm-Cache-Saved-Tokens")
+				for i := range entries {
+					saved += entries[i].number(t, "X-Llm-Cache-Saved-Tokens")
 				}
 				if policy == "eager" && saved == 0 {
 					t.Error("eager never saved a token")

@@ -30,7 +30,7 @@ func TestSmoketest(t *testing.T) {
 		formats     []string
 		url         func(t *testing.T) string
 		tolerated   string // a fault of the model itself
-		holds       bool
+		retains     bool
 	}{
 		{"simulator", "claude-opus-4-6", []string{"anthropic", "openai_chat", "openai_responses", "gemini"},
 			func(t *testing.T) string {
@@ -80,7 +80,7 @@ func TestSmoketest(t *testing.T) {
 				}
 				if len(lines) != 5 {
 					t.Errorf("%s: %d lines, want 5: %s", format, len(lines), out)
-				} else if goesOn := lines[1]; c.holds != (goesOn.Sent > 0) {
+				} else if goesOn := lines[1]; c.retains != (goesOn.Sent > 0) {
 					t.Errorf("%s: of %d bytes %d were sent", format, goesOn.Bytes, goesOn.Sent)
 				}
 			}

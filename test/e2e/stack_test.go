@@ -320,17 +320,17 @@ func (s *stack) remembered(t *testing.T) (n int) {
 	return n
 }
 
-// settle waits until the test's traffic is recorded everywhere: that many sessions, with all
+// wait waits until the test's traffic is recorded everywhere: that many sessions, with all
 // requests of the front's log. Responses reach clients before they are counted.
-func (s *stack) settle(t *testing.T, sessions int) ([]session, []entry) {
+func (s *stack) wait(t *testing.T, sessions int) ([]session, []entry) {
 	t.Helper()
 	var (
-		list  []session
-		front []entry
-		err   error
+		list    []session
+		entries []entry
+		err     error
 	)
 	for range 200 {
-		front = s.access(t, "front.log")
+		entries = s.access(t, "front.log")
 		if list, err = s.sessions(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -338,13 +338,13 @@ func (s *stack) settle(t *testing.T, sessions int) ([]session, []entry) {
 		for i := range list {
 			n += list[i].requests()
 		}
-		if len(list) == sessions && n == len(front) && len(front) == len(s.access(t, "model.log")) {
-			return list, front
+		if len(list) == sessions && n == len(entries) && len(entries) == len(s.access(t, "model.log")) {
+			return list, entries
 		}
 		time.Sleep(25 * time.Millisecond)
 	}
 	t.Fatalf("want %d sessions that count %d requests, all of which reached the model (%d did), got %+v", sessions,
-		len(front), len(s.access(t, "model.log")), list)
+		len(entries), len(s.access(t, "model.log")), list)
 	return nil, nil
 }
 

@@ -97,10 +97,10 @@ func TestTeam(t *testing.T) {
 	}
 }
 
-// team runs eight users for a while. If own is set, each user must find the own last prompt in the
+// team runs eight users for a while. If checksOwn is set, each user must find the own last prompt in the
 // cache. Starvation is measured in responses to others: the clock would count other work of the
 // machine, too.
-func (b *box) team(t *testing.T, span time.Duration, own bool) {
+func (b *box) team(t *testing.T, span time.Duration, checksOwn bool) {
 	// The common prefix is read first: waiting for that is not waiting for the others.
 	if status, answer, _, err := (&member{name: "early"}).ask(t.Context(), b.url); status != http.StatusOK || err != nil {
 		t.Fatal(status, answer, err)
@@ -142,7 +142,7 @@ func (b *box) team(t *testing.T, span time.Duration, own bool) {
 					further = append(further, float64(cached)/float64(last))
 				}
 				mu.Unlock()
-				if own && cached < last {
+				if checksOwn && cached < last {
 					t.Errorf("%s, request %d: %d tokens of %d were cached, and the prompt before had %d", m.name, len(m.turns), cached,
 						prompt, last)
 				}

@@ -57,10 +57,10 @@ func TestTranslatedSDKs(t *testing.T) {
 				cached = append(cached, r.cached)
 				a.results(results(r.calls))
 			}
-			sessions, front := s.settle(t, 1)
+			sessions, entries := s.wait(t, 1)
 			s.clean(t)
-			if len(front) != len(script) || len(sessions[0].Conversations) != 1 {
-				t.Errorf("%d requests for %d steps in %d conversations", len(front), len(script), len(sessions[0].Conversations))
+			if len(entries) != len(script) || len(sessions[0].Conversations) != 1 {
+				t.Errorf("%d requests for %d steps in %d conversations", len(entries), len(script), len(sessions[0].Conversations))
 			}
 			var sum int64
 			for _, n := range cached {

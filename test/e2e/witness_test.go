@@ -41,7 +41,7 @@ type witness struct {
 type threaded struct {
 	goesOn   bool
 	messages int
-	held     string // the way it went upstream
+	retained string // the way it went upstream
 }
 
 // fault is a violation of an API's contract.

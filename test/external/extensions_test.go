@@ -50,9 +50,9 @@ func TestExtensions(t *testing.T) {
 				`"stop_reason":"end_turn","usage":{"input_tokens":9,"output_tokens":1}}`)
 	}))
 	defer u.Close()
-	front := httptest.NewUnstartedServer(nil) // for a free port
-	address := front.Listener.Addr().String()
-	_ = front.Listener.Close()
+	server := httptest.NewUnstartedServer(nil) // for a free port
+	address := server.Listener.Addr().String()
+	_ = server.Listener.Close()
 	config := fmt.Sprintf(`{"admin":{"disabled":true},"apps":{
 		"llm_cache":{"store":{"module":"external"},"audit":{"module":"external","interval":"10ms"}},
 		"http":{"servers":{"s":{"listen":[%q],"automatic_https":{"disable":true},"routes":[{"handle":[

@@ -171,7 +171,7 @@ func newArm(policy pipeline.Policy, profile pricing.Profile, o *Options) (*arm, 
 		a.thread = new(threading)
 	}
 	a.state = state.New(shared.Process, store, nil, a.clock)
-	a.state.Carrier.Use(func(string) http.Handler { return http.HandlerFunc(a.carry) })
+	a.state.Sender.Use(func(string) http.Handler { return http.HandlerFunc(a.carry) })
 	k := pinger.Of(a.state)
 	k.Watcher = a
 	k.Schedule.Configure(keepalive.Options{}) // no jitter

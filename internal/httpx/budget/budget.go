@@ -46,7 +46,7 @@ const (
 func Of(i *shared.Instance) *Budget {
 	return shared.Part(i, func() *Budget {
 		b := New(0)
-		memory.Of(i).Register(memory.Bodies, b.Held, b.Resize)
+		memory.Of(i).Register(memory.Bodies, b.Used, b.Resize)
 		return b
 	})
 }
@@ -67,9 +67,9 @@ type Budget struct {
 }
 
 // pot is a part of the budget: the bytes in use, and the bound.
-type pot struct{ held, size int64 }
+type pot struct{ used, size int64 }
 
-func (p *pot) fits(n int64) bool { return p.held+n <= p.size }
+func (p *pot) fits(n int64) bool { return p.used+n <= p.size }
 
 // Owner is the client of a request: its address and its tenant. Each of the two owns the share. A
 // zero one owns nothing.
@@ -127,11 +127,11 @@ func (b *Budget) Resize(size int64) {
 	b.serve()
 }
 
-// Held returns the bytes of all shares.
-func (b *Budget) Held() int64 {
+// Used returns the bytes of all shares.
+func (b *Budget) Used() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.main.held + b.spare.held
+	return b.main.used + b.spare.used
 }
 
 // Limit returns the bound.
@@ -190,9 +190,9 @@ func (s *Share) Grow(ctx context.Context, n int64) error {
 // enqueue inserts a waiter before the waiters of tenants with more room.
 func (b *Budget) enqueue(w *waiter) *list.Element {
 	// Many bodies of one tenant must not delay another tenant.
-	held := b.owned[w.share.Owner.tenant()]
+	ownerUsed := b.owned[w.share.Owner.tenant()]
 	for e := b.waiting.Front(); e != nil; e = e.Next() {
-		if b.owned[e.Value.(*waiter).share.Owner.tenant()] > held {
+		if b.owned[e.Value.(*waiter).share.Owner.tenant()] > ownerUsed {
 			return b.waiting.InsertBefore(w, e)
 		}
 	}
@@ -222,8 +222,8 @@ func (w *waiter) wait(ctx context.Context) error {
 	}
 }
 
-// Settle sets the share to n bytes of memory already in use.
-func (s *Share) Settle(n int64) {
+// Set sets the share to n bytes of memory already in use.
+func (s *Share) Set(n int64) {
 	b := s.of
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -292,7 +292,7 @@ func (s *Share) Progress(came, arrived int64) {
 // fromMain grants n bytes of main if there is room.
 func (b *Budget) fromMain(s *Share, n int64) bool {
 	// A body larger than the whole budget is granted when no other share is in use.
-	if b.main.held != s.main && (!b.main.fits(n) || b.over(s, n) != Owner{}) {
+	if b.main.used != s.main && (!b.main.fits(n) || b.over(s, n) != Owner{}) {
 		return false
 	}
 	b.take(s, n)
@@ -312,7 +312,7 @@ func (b *Budget) over(s *Share, n int64) Owner {
 // take changes a share's bytes of main.
 func (b *Budget) take(s *Share, n int64) {
 	s.main += n
-	b.main.held += n
+	b.main.used += n
 	for _, o := range s.Owner.each() {
 		if o == (Owner{}) {
 			continue
@@ -328,7 +328,7 @@ func (b *Budget) fromSpare(s *Share, n int64) bool {
 	if s.large || s.main+s.spare+n > smallShare || !b.spare.fits(n) {
 		return false
 	}
-	b.spare.held += n
+	b.spare.used += n
 	s.spare += n
 	return true
 }
@@ -341,18 +341,18 @@ func (b *Budget) shrink(s *Share, to int64) {
 	main := min(n, s.main)
 	b.take(s, -main)
 	s.spare -= n - main
-	b.spare.held -= n - main
+	b.spare.used -= n - main
 	b.serve()
 }
 
 // serve grants room to the waiters in their order, and the reserve to small ones.
 func (b *Budget) serve() {
 	inOrder := true
-	var held []Owner
+	var blocked []Owner
 	for e := b.waiting.Front(); e != nil; {
 		w, next := e.Value.(*waiter), e.Next()
 		owners := w.share.Owner.each()
-		behind := slices.Contains(held, owners[0]) || slices.Contains(held, owners[1])
+		behind := slices.Contains(blocked, owners[0]) || slices.Contains(blocked, owners[1])
 		over := b.over(w.share, w.n)
 		switch {
 		case inOrder && !behind && b.fromMain(w.share, w.n), b.fromSpare(w.share, w.n):
@@ -362,8 +362,8 @@ func (b *Budget) serve() {
 		// freed room piece by piece before the first of them fits.
 		case behind:
 		case over != Owner{}:
-			held = append(held, over)
-		case b.spare.held >= b.spare.size:
+			blocked = append(blocked, over)
+		case b.spare.used >= b.spare.size:
 			return
 		default:
 			// Later waiters may only use the reserve.

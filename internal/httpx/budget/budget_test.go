@@ -58,7 +58,7 @@ func TestBudgetKeepsOrder(t *testing.T) {
 		expect("third")
 		first.Close()
 		expect("large", "next")
-		if n := b.Held(); n != (50+9+4+4)*mib {
+		if n := b.Used(); n != (50+9+4+4)*mib {
 			t.Errorf("%d bytes held", n)
 		}
 	})
@@ -90,7 +90,7 @@ func TestBudgetEndsWaits(t *testing.T) {
 		if err := <-got; err != nil {
 			t.Error(err)
 		}
-		if n := b.Held(); n != 6<<20 || b.waiting.Len() != 0 {
+		if n := b.Used(); n != 6<<20 || b.waiting.Len() != 0 {
 			t.Errorf("%d bytes held, %d wait", n, b.waiting.Len())
 		}
 	})
@@ -117,7 +117,7 @@ func TestBudgetTakesBackPromises(t *testing.T) {
 		liar.Arrived()
 		liar.Close()
 		honest.Close()
-		if n := b.Held(); n != 0 || len(b.reading) != 0 {
+		if n := b.Used(); n != 0 || len(b.reading) != 0 {
 			t.Errorf("%d bytes held, %d are read", n, len(b.reading))
 		}
 		time.Sleep(2 * lull) // returns memory to the system
@@ -193,7 +193,7 @@ func TestStalledGiveWay(t *testing.T) {
 				s.Close()
 			}
 			honest.Close()
-			if n := b.Held(); n != 0 || len(b.owned) != 0 || b.waiting.Len() != 0 {
+			if n := b.Used(); n != 0 || len(b.owned) != 0 || b.waiting.Len() != 0 {
 				t.Errorf("%s: %d bytes held, owners %v, %d wait", test.name, n, b.owned, b.waiting.Len())
 			}
 		})
@@ -221,7 +221,7 @@ func TestOneOwnerLeavesRoom(t *testing.T) {
 				synctest.Wait()
 				greedy = append(greedy, s)
 			}
-			if n := b.Held(); n != 50*mib {
+			if n := b.Used(); n != 50*mib {
 				t.Errorf("%s: the greedy one holds %d MiB, want 50", name, n/mib)
 			}
 			honest := b.Open()
@@ -280,7 +280,7 @@ func TestHoldingLessGoesFirst(t *testing.T) {
 			synctest.Wait()
 		}
 		if !*honest {
-			t.Errorf("not served when 10 MiB were free: the crowd holds %d MiB", b.Held()/mib)
+			t.Errorf("not served when 10 MiB were free: the crowd holds %d MiB", b.Used()/mib)
 		}
 		time.Sleep(2 * Patience)
 	})

@@ -62,7 +62,7 @@ func TestMake(t *testing.T) {
 	for _, test := range []struct {
 		name       string
 		base, body []byte
-		most       int // maximum size of the program, in percent of the body
+		percent    int // maximum size of the program, in percent of the body
 	}{
 		{"nothing", nil, nil, 100},
 		{"the first", nil, long, 80},
@@ -77,14 +77,14 @@ func TestMake(t *testing.T) {
 		{"becomes empty", long, nil, 100},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p, front := seed.Append([]byte("before"), seed.Text(test.base), seed.Text(test.body))
+			p, common := seed.Append([]byte("before"), seed.Text(test.base), seed.Text(test.body))
 			p = p[len("before"):]
-			if q, n := seed.Append(nil, delta.Text{Body: test.base}, seed.Text(test.body)); n != front || !bytes.Equal(p, q) {
-				t.Errorf("compared by hashes they share %d bytes, by themselves %d", front, n)
+			if q, n := seed.Append(nil, delta.Text{Body: test.base}, seed.Text(test.body)); n != common || !bytes.Equal(p, q) {
+				t.Errorf("compared by hashes they share %d bytes, by themselves %d", common, n)
 			}
-			if !bytes.Equal(test.base[:front], test.body[:front]) || front < min(len(test.base), len(test.body)) &&
-				test.base[front] == test.body[front] {
-				t.Errorf("they do not begin with the same %d bytes", front)
+			if !bytes.Equal(test.base[:common], test.body[:common]) || common < min(len(test.base), len(test.body)) &&
+				test.base[common] == test.body[common] {
+				t.Errorf("they do not begin with the same %d bytes", common)
 			}
 			got, err := delta.Make(test.base, p, int64(len(test.body)))
 			if err != nil || !bytes.Equal(got, test.body) {
@@ -93,7 +93,7 @@ func TestMake(t *testing.T) {
 			if n, err := delta.Size(p); err != nil || n != int64(len(test.body)) {
 				t.Errorf("the size is %d, %v", n, err)
 			}
-			if len(p) > 40+len(test.body)*test.most/100 {
+			if len(p) > 40+len(test.body)*test.percent/100 {
 				t.Errorf("a program of %d bytes for %d", len(p), len(test.body))
 			}
 			if len(test.body) > 0 {

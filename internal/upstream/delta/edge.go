@@ -31,8 +31,8 @@ const (
 	Conversation = "Llm-Cache-Conversation"
 	// BaseHandle is the handle of the program's base. Absent: no base.
 	BaseHandle = "Llm-Cache-Base"
-	// Held is the handle under which the origin keeps the request's body.
-	Held = "Llm-Cache-Held"
+	// Handle is the handle under which the origin keeps the request's body.
+	Handle = "Llm-Cache-Held"
 	// Delta is the outcome of a program: Made, or a reason for failure, with the status 415.
 	Delta = "Llm-Cache-Delta"
 
@@ -74,19 +74,19 @@ func (*EdgeDriver) Name() string { return retain.Origin }
 func (*EdgeDriver) Once() bool { return false }
 
 // Delta implements [retain.Driver].
-func (d *EdgeDriver) Delta(base *retain.Base, r *retain.Request) (program []byte, front int) {
+func (d *EdgeDriver) Delta(base *retain.Base, r *retain.Request) (program []byte, common int) {
 	var from Text
 	if base != nil {
 		from = Text{Body: base.Body, Sums: base.Sums}
 	}
 	to := d.seed.Text(r.Body)
 	r.Sums = to.Sums
-	program, front = d.seed.Append(make([]byte, 0, 4<<10), from, to)
+	program, common = d.seed.Append(make([]byte, 0, 4<<10), from, to)
 	// A delta must be shorter than the whole, header fields included.
 	if len(program)+headers >= len(r.Body) {
-		return nil, front
+		return nil, common
 	}
-	return program, front
+	return program, common
 }
 
 // Dress implements [retain.Driver].
@@ -115,9 +115,9 @@ func (*EdgeDriver) Read(sent bool, _ int, h http.Header, _ []byte) (v retain.Ver
 			v.Missed = retain.Cause(what)
 		}
 	} else {
-		v.Handle = h.Get(Held)
+		v.Handle = h.Get(Handle)
 	}
-	delete(h, Held)
+	delete(h, Handle)
 	delete(h, Delta)
 	return v
 }

@@ -28,10 +28,10 @@ const (
 )
 
 // match returns the steps that build body from base. Both begin with the same front bytes.
-func match(steps []step, base, body []byte, front int) []step {
-	back := suffix(base[front:], body[front:])
-	steps = put(steps, 0, front)
-	steps = between(steps, base[front:len(base)-back], body[front:len(body)-back], front)
+func match(steps []step, base, body []byte, common int) []step {
+	back := suffix(base[common:], body[common:])
+	steps = put(steps, 0, common)
+	steps = between(steps, base[common:len(base)-back], body[common:len(body)-back], common)
 	return put(steps, len(base)-back, back)
 }
 

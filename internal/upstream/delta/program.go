@@ -46,7 +46,7 @@ var packer = sync.OnceValue(func() *zstd.Encoder {
 // Append appends the program that builds body from base, which may be empty. body must be hashed
 // with this seed. shared is the length of their common prefix.
 func (s Seed) Append(dst []byte, base, body Text) (program []byte, shared int) {
-	shared = front(base, body)
+	shared = commonPrefix(base, body)
 	sum := s.sum(body)
 	var few [16]step
 	steps := match(few[:0], base.Body, body.Body, shared)
@@ -111,12 +111,12 @@ func Size(program []byte) (int64, error) {
 
 // Make builds a program's body from a base. It returns [ErrTooLarge] for a body of more than most
 // bytes, and allocates no more than the body and a decoder's window.
-func Make(base, program []byte, most int64) ([]byte, error) {
+func Make(base, program []byte, limit int64) ([]byte, error) {
 	size, err := Size(program)
 	if err != nil {
 		return nil, err
 	}
-	if size > most {
+	if size > limit {
 		return nil, ErrTooLarge
 	}
 	r := reader{program}
@@ -178,9 +178,9 @@ func (r *reader) sum() (seed Seed, sum wire.Hash, ok bool) {
 }
 
 // number reads a number of at most most.
-func (r *reader) number(most int) (int, bool) {
+func (r *reader) number(limit int) (int, bool) {
 	n, size := binary.Uvarint(r.rest)
-	if size <= 0 || n > uint64(most) {
+	if size <= 0 || n > uint64(limit) {
 		return 0, false
 	}
 	r.rest = r.rest[size:]

@@ -50,8 +50,8 @@ func (s Seed) sum(t Text) wire.Hash {
 	return xxh3.Hash128Seed(all, uint64(s)).Bytes()
 }
 
-// front returns the length of the common prefix of two texts.
-func front(base, body Text) int {
+// commonPrefix returns the length of the common prefix of two texts.
+func commonPrefix(base, body Text) int {
 	n := 0
 	// Equal hashes skip whole pieces, so only the bytes around the first difference are read.
 	for n < min(len(base.Sums), len(body.Sums)) && base.Sums[n] == body.Sums[n] {

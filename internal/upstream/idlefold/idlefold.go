@@ -128,7 +128,7 @@ const Doing = "folding while nobody waits"
 // Start sends the fold in the background, when the server is idle.
 func (f *Fold) Start() {
 	s := f.site.State
-	ctx := s.Carrier.Running()
+	ctx := s.Sender.Running()
 	if ctx == nil {
 		return
 	}
@@ -141,11 +141,11 @@ func (f *Fold) Start() {
 	})
 }
 
-// longest bounds the time of a fold: a slow machine reads 60,000 tokens in it.
-const longest = 15 * time.Minute
+// maxDuration bounds the time of a fold: a slow machine reads 60,000 tokens in it.
+const maxDuration = 15 * time.Minute
 
 func (f *Fold) run(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, longest)
+	ctx, cancel := context.WithTimeout(ctx, maxDuration)
 	defer cancel()
 	if !f.plan.Current() {
 		return
@@ -164,15 +164,17 @@ func (f *Fold) run(ctx context.Context) {
 // send makes the server read the fold, and commits the fold to the conversation.
 func (f *Fold) send(ctx context.Context, slot int) {
 	at, format := f.site.Now(), f.View.Format
-	e := &selfrequest.Errand{Kind: selfrequest.Fold, Target: f.to, Tokens: f.plan.Process, Session: f.Session,
-		Tenant: f.Tenant}
+	e := &selfrequest.Request{
+		Kind: selfrequest.Fold, Target: f.to, Tokens: f.plan.Process, Session: f.Session,
+		Tenant: f.Tenant,
+	}
 	e.Adapt = func(_ *selfrequest.Site, r *http.Request) ([]byte, error) {
 		caddyhttp.SetVar(r.Context(), "llm_slot", slot)
 		caddyhttp.SetVar(r.Context(), "llm_session", f.Session)
 		caddyhttp.SetVar(r.Context(), "llm_conversation", f.View.First())
 		return nil, nil //nolint:nilnil // the body is the target's
 	}
-	a, err := f.site.State.Carrier.Carry(ctx, e)
+	a, err := f.site.State.Sender.Send(ctx, e)
 	var u wire.Usage
 	var outcome string
 	switch {

@@ -33,7 +33,7 @@ func TestFoldPanics(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := share.Of
-		s.Carrier.Use(nil)
+		s.Sender.Use(nil)
 		// the fold's plan is missing
 		(&Fold{site: &Site{Options: &Options{}, State: s, Log: zap.NewNop(), Now: time.Now}}).Start()
 		await(t, "the panic", func() bool { return testkit.MetricValue(t, panics) == before+float64(round+1) })

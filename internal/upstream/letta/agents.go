@@ -43,18 +43,18 @@ func Of(s *state.State) *Agents {
 
 // limit sets how many agents are known, and the time for which one that is not used is. Of
 // several sites the last one opened decides.
-func (s *Agents) limit(most int, life time.Duration, now func() time.Time) {
+func (s *Agents) limit(size int, life time.Duration, now func() time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.known == nil {
-		s.pool = lru.NewPool[sessioncache.Tenant](int64(most))
+		s.pool = lru.NewPool[sessioncache.Tenant](int64(size))
 		s.known = lru.New(lru.Options[conversation, sessioncache.Tenant, *agent]{
 			Pool: s.pool, TTL: life, Now: now,
 			InUse: func(e *lru.Entry[conversation, sessioncache.Tenant, *agent]) bool { return e.Value.users > 0 },
 		})
 		return
 	}
-	s.pool.SetLimit(int64(most))
+	s.pool.SetLimit(int64(size))
 	s.known.Lock()
 	defer s.known.Unlock()
 	s.known.SetTTL(life)

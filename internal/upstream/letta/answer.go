@@ -22,13 +22,13 @@ func again(h http.Header, o *retain.Outcome) bool {
 	return n > 0 || o.Mark != "" && o.Mark == mark(h)
 }
 
-// longestMark bounds the idempotency keys to remember, in bytes.
-const longestMark = 255
+// maxMark bounds the idempotency keys to remember, in bytes.
+const maxMark = 255
 
 // mark returns the client's idempotency key, which identifies a retry.
 func mark(h http.Header) string {
 	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
-		if key := h.Get(name); key != "" && len(key) <= longestMark {
+		if key := h.Get(name); key != "" && len(key) <= maxMark {
 			return key
 		}
 	}
@@ -87,8 +87,10 @@ func (s *said) response(id, text string, now time.Time) (events []object) {
 func (s *said) completion(id, text string, now time.Time) (events []object) {
 	emit := func(kind string, choice object) {
 		choice["index"] = 0
-		events = append(events, object{"id": id, "object": kind, "created": now.Unix(), "model": s.model,
-			"choices": []object{choice}})
+		events = append(events, object{
+			"id": id, "object": kind, "created": now.Unix(), "model": s.model,
+			"choices": []object{choice},
+		})
 	}
 	if !s.stream {
 		emit("chat.completion", object{"message": object{"role": "assistant", "content": text}, "finish_reason": "stop"})

@@ -12,9 +12,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// longestReply bounds a response to an internal request, in bytes: an agent is listed with all of
+// maxReply bounds a response to an internal request, in bytes: an agent is listed with all of
 // its tools and blocks.
-const longestReply = 8 << 20
+const maxReply = 8 << 20
 
 var errLongReply = errors.New("letta: the answer of the server is too long")
 
@@ -38,7 +38,7 @@ func (a *reply) WriteHeader(status int) {
 
 // Write implements [http.ResponseWriter].
 func (a *reply) Write(p []byte) (int, error) {
-	if a.WriteHeader(http.StatusOK); len(a.body)+len(p) > longestReply {
+	if a.WriteHeader(http.StatusOK); len(a.body)+len(p) > maxReply {
 		return 0, errLongReply
 	}
 	a.body = append(a.body, p...)
@@ -58,8 +58,10 @@ func (v *visit) call(method, path, query string, body object) (*reply, error) {
 	}
 	switch {
 	case a.status == 0:
-		return nil, &refusal{translate.Failure{Status: http.StatusBadGateway,
-			Message: httpx.Unreached[http.StatusBadGateway]}}
+		return nil, &refusal{translate.Failure{
+			Status:  http.StatusBadGateway,
+			Message: httpx.Unreached[http.StatusBadGateway],
+		}}
 	case a.status >= 500 && a.status != http.StatusNotImplemented, a.status == http.StatusTooManyRequests,
 		a.status == http.StatusUnauthorized, a.status == http.StatusConflict:
 		return nil, a.refusal()
@@ -74,8 +76,10 @@ func (v *visit) request(r *http.Request, method, path, query string, body object
 	u.Path, u.RawPath, u.RawQuery = v.base+path, "", query
 	q.Method, q.URL, q.RequestURI = method, &u, u.RequestURI()
 	q.Header = httpx.ClonePlain(r.Header)
-	for _, name := range []string{"Content-Encoding", "Transfer-Encoding", "Content-Type", "Content-Length",
-		"Idempotency-Key", "X-Idempotency-Key"} {
+	for _, name := range []string{
+		"Content-Encoding", "Transfer-Encoding", "Content-Type", "Content-Length",
+		"Idempotency-Key", "X-Idempotency-Key",
+	} {
 		q.Header.Del(name)
 	}
 	q.Header["Accept"] = []string{"application/json, text/event-stream"}

@@ -61,7 +61,7 @@ func (s *said) request(agents bool) (*retain.Request, error) {
 }
 
 // with returns the request with the given turns, and instructions if there are any.
-func (s *said) with(turns []turn, instructions []byte) ([]byte, error) {
+func (s *said) with(turns []message, instructions []byte) ([]byte, error) {
 	return wire.Patch(
 		s.body, wire.Member{Name: lists[s.format], Value: s.list(turns)},
 		wire.Member{Name: "instructions", Value: instructions},
@@ -109,8 +109,8 @@ type ear struct {
 	body    []byte
 }
 
-// longestAnswer bounds the buffer for an answer in one piece, in bytes.
-const longestAnswer = 8 << 20
+// maxAnswer bounds the buffer for an answer in one piece, in bytes.
+const maxAnswer = 8 << 20
 
 // Feed implements [retain.Ear].
 func (e *ear) Feed(p []byte) (v retain.Verdict) {
@@ -120,7 +120,7 @@ func (e *ear) Feed(p []byte) (v retain.Verdict) {
 	if e.stream {
 		e.decoder.Feed(p)
 	} else {
-		if e.body = append(e.body, p...); len(e.body) > longestAnswer {
+		if e.body = append(e.body, p...); len(e.body) > maxAnswer {
 			e.decoder, e.body = nil, nil
 			return v
 		}
@@ -139,12 +139,12 @@ func (e *ear) Feed(p []byte) (v retain.Verdict) {
 	if t.ID == "" || t.Failed() {
 		return v
 	}
-	return held(e.of, t.ID, t.Text)
+	return retained(e.of, t.ID, t.Text)
 }
 
-// held returns the verdict that a request is retained together with its answer.
-func held(r *retain.Request, handle, text string) retain.Verdict {
-	answer := turn{parts: []part{{raw: string(rawjson.Quote(text))}}}
+// retained returns the verdict that a request is retained together with its answer.
+func retained(r *retain.Request, handle, text string) retain.Verdict {
+	answer := message{parts: []part{{raw: string(rawjson.Quote(text))}}}
 	return retain.Verdict{
 		Handle: handle, History: append(r.History[:len(r.History):len(r.History)], answer.hash()),
 		Outcome: &retain.Outcome{Handle: handle, Text: text, Mark: r.Mark},

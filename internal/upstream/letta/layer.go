@@ -43,8 +43,10 @@ func Open(
 	if up.Name() != "letta" || up.Format != "" {
 		return nil
 	}
-	s := &Site{engine: engines.Of(driver{up.Agents != nil}), headers: up.Headers, log: up.Log, now: now,
-		options: up.Agents}
+	s := &Site{
+		engine: engines.Of(driver{up.Agents != nil}), headers: up.Headers, log: up.Log, now: now,
+		options: up.Agents,
+	}
 	if s.options != nil {
 		s.agents = Of(store)
 		key, err := s.agents.names()
@@ -91,14 +93,16 @@ func (t *talk) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		}
 	})
 	if why, ok := err.(refused); ok { //nolint:errorlint // it is never wrapped
-		return httpx.Fail(w, f, &translate.Failure{Status: http.StatusBadRequest, Type: "invalid_request_error",
-			Message: string(why)})
+		return httpx.Fail(w, f, &translate.Failure{
+			Status: http.StatusBadRequest, Type: "invalid_request_error",
+			Message: string(why),
+		})
 	}
 	if request == nil {
 		return t.next.ServeHTTP(w, r)
 	}
 	request.Mark = mark(r.Header)
-	k, next := t.of(r), own(t.next)
+	k, next := t.of(r), withoutOwnCalls(t.next)
 	if t.options != nil {
 		k.Conversation = said.begins() // whatever the system prompt is
 		next = &rest{t.Site, t.next, conversation{k.Side, k.Session, k.Conversation}, t.name}

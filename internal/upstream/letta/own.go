@@ -17,9 +17,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/framing"
 )
 
-// own is a layer that removes an agent's calls of its own tools, and their results, from responses.
+// withoutOwnCalls is a layer that removes an agent's calls of its own tools, and their results, from responses.
 // A client would take them for calls to execute.
-func own(next caddyhttp.Handler) caddyhttp.Handler {
+func withoutOwnCalls(next caddyhttp.Handler) caddyhttp.Handler {
 	return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		a := without{at: map[int]int{}}
 		return httpx.NewEditor(w, a.event, func(body []byte) []byte { return fewer(body, "output") }).Serve(next, r)

@@ -120,8 +120,8 @@ func (v *visit) ready() error {
 // keyed hash.
 func (v *visit) tag() string {
 	mac := hmac.New(sha256.New, v.names.Secret[:])
-	whose := v.names.Of(v.r)
-	mac.Write(whose[:])
+	owner := v.names.Of(v.r)
+	mac.Write(owner[:])
 	mac.Write(tenant.AppendField(nil, v.name))
 	mac.Write(v.of.begins[:])
 	return hex.EncodeToString(mac.Sum(nil)[:16])
@@ -232,18 +232,20 @@ func (v *visit) create() error {
 
 // refusesBlocks reports whether an answer may mean that there are no memory blocks.
 func refusesBlocks(status int) bool {
-	return slices.Contains([]int{http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound,
-		http.StatusMethodNotAllowed, http.StatusUnprocessableEntity, http.StatusNotImplemented}, status)
+	return slices.Contains([]int{
+		http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound,
+		http.StatusMethodNotAllowed, http.StatusUnprocessableEntity, http.StatusNotImplemented,
+	}, status)
 }
 
-// leastRoom is for how many characters a block has room at least.
-const leastRoom = 20_000
+// minRoom is for how many characters a block has room at least.
+const minRoom = 20_000
 
 // block is the memory block with the system prompt.
 func (v *visit) block(whole bool) object {
 	hash := digest(v.system)
 	b := object{
-		"value": v.system, "limit": max(leastRoom, 2*len(v.system)),
+		"value": v.system, "limit": max(minRoom, 2*len(v.system)),
 		"metadata": object{"session": v.of.session, "hash": hex.EncodeToString(hash[:])},
 	}
 	if whole {
@@ -294,9 +296,9 @@ func (v *visit) instruct() error {
 
 // talk sends the message, and gives the client the agent's answer.
 func (v *visit) talk(w http.ResponseWriter) error {
-	told := digest(v.system)
+	systemDigest := digest(v.system)
 	preface := ""
-	if v.preface && v.prompt != told && v.system != "" {
+	if v.preface && v.prompt != systemDigest && v.system != "" {
 		preface = "<system-reminder>\n" + v.system + "\n</system-reminder>\n\n"
 	}
 	content, err := userContent(preface, v.content)
@@ -329,7 +331,7 @@ func (v *visit) talk(w http.ResponseWriter) error {
 		return err
 	}
 	if s.ended {
-		v.last, v.prompt = s.speaker.id, told
+		v.last, v.prompt = s.speaker.id, systemDigest
 	}
 	return nil
 }
@@ -355,8 +357,10 @@ func userContent(preface string, content gjson.Result) (any, error) {
 			source = object{"type": "base64", "media_type": kind, "data": data}
 		}
 		if at == "" {
-			return nil, &refusal{translate.Failure{Status: http.StatusBadRequest, Type: "invalid_request_error",
-				Message: "input_image: an agent of Letta takes images by address or as data"}}
+			return nil, &refusal{translate.Failure{
+				Status: http.StatusBadRequest, Type: "invalid_request_error",
+				Message: "input_image: an agent of Letta takes images by address or as data",
+			}}
 		}
 		parts = append(parts, object{"type": "image", "source": source})
 	}

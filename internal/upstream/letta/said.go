@@ -23,11 +23,11 @@ type said struct {
 	// instructions are the texts of the system prompt, JSON strings.
 	instructions []string
 	// turns are the turns of the conversation. Consecutive messages of one role form one turn.
-	turns []turn
+	turns []message
 }
 
-// turn is a run of messages with one role.
-type turn struct {
+// message is a run of messages with one role.
+type message struct {
 	user  bool
 	parts []part
 }
@@ -164,12 +164,12 @@ func (s *said) add(user bool, parts []part) {
 	case n > 0 && s.turns[n-1].user == user:
 		s.turns[n-1].parts = append(s.turns[n-1].parts, parts...)
 	default:
-		s.turns = append(s.turns, turn{user, parts})
+		s.turns = append(s.turns, message{user, parts})
 	}
 }
 
 // text returns the texts of a turn, without images.
-func (t *turn) text() string {
+func (t *message) text() string {
 	var b strings.Builder
 	for _, p := range t.parts {
 		if !p.image {
@@ -180,7 +180,7 @@ func (t *turn) text() string {
 }
 
 // hash identifies a turn.
-func (t *turn) hash() (out wire.Hash) {
+func (t *message) hash() (out wire.Hash) {
 	h := sha256.New()
 	if t.user {
 		h.Write([]byte{1})
@@ -234,12 +234,12 @@ func (s *said) system() []byte {
 
 // whole returns the conversation as one user message. Servers read no other message: even the App
 // Server takes in earlier user messages, but drops the agent's.
-func (s *said) whole() []turn {
+func (s *said) whole() []message {
 	n := len(s.turns)
 	if n == 1 && s.turns[0].user {
 		return s.turns
 	}
-	last := turn{user: true}
+	last := message{user: true}
 	if s.turns[n-1].user {
 		// The last user message follows the transcript.
 		last, n = s.turns[n-1], n-1
@@ -262,11 +262,11 @@ func (s *said) whole() []turn {
 	}
 	b.WriteString("</conversation>\n\n")
 	parts = append(parts, part{raw: string(rawjson.Quote(b.String()))})
-	return []turn{{user: true, parts: append(parts, last.parts...)}}
+	return []message{{user: true, parts: append(parts, last.parts...)}}
 }
 
 // list writes turns as the format's list of messages.
-func (s *said) list(turns []turn) []byte {
+func (s *said) list(turns []message) []byte {
 	var b bytes.Buffer
 	b.WriteByte('[')
 	for i := range turns {
@@ -283,7 +283,7 @@ func (s *said) list(turns []turn) []byte {
 func (s *said) items() bool { return s.format.Traits().FlatItems }
 
 // message writes a turn. Texts keep their bytes.
-func (s *said) message(b *bytes.Buffer, t *turn) {
+func (s *said) message(b *bytes.Buffer, t *message) {
 	role, kind := `"assistant"`, `"output_text"`
 	if t.user {
 		role, kind = `"user"`, `"input_text"`

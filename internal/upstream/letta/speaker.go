@@ -20,8 +20,8 @@ type speaker struct {
 	text strings.Builder
 }
 
-// message is the id of the answer's only item.
-const message = "msg_again"
+// answerID is the id of the answer's only item.
+const answerID = "msg_again"
 
 func (s *speaker) send(kind string, members object) {
 	members["type"], members["sequence_number"] = kind, s.sent
@@ -49,7 +49,7 @@ func (s *speaker) item(status string, content ...object) object {
 	if content == nil {
 		content = []object{}
 	}
-	return object{"type": "message", "id": message, "status": status, "role": "assistant", "content": content}
+	return object{"type": "message", "id": answerID, "status": status, "role": "assistant", "content": content}
 }
 
 func (s *speaker) part() object {
@@ -58,7 +58,7 @@ func (s *speaker) part() object {
 
 // within adds the position of a content part to an event.
 func within(members object) object {
-	members["output_index"], members["content_index"], members["item_id"] = 0, 0, message
+	members["output_index"], members["content_index"], members["item_id"] = 0, 0, answerID
 	return members
 }
 

@@ -44,7 +44,7 @@ func newSpoken(w http.ResponseWriter, by speaker) *spoken {
 	return s
 }
 
-// Begin implements [httpx.Interceptor].
+// Begin implements [httpx.Receiver].
 func (s *spoken) Begin(status int) {
 	h := s.Header()
 	if status/100 != 2 || !httpx.IsStream(httpx.MediaType(h.Get("Content-Type"))) {
@@ -57,13 +57,13 @@ func (s *spoken) Begin(status int) {
 	s.speaker.begin()
 }
 
-// Holds implements [httpx.Interceptor].
-func (s *spoken) Holds() bool { return s.stream == nil }
+// Buffering implements [httpx.Receiver].
+func (s *spoken) Buffering() bool { return s.stream == nil }
 
-// Take implements [httpx.Interceptor].
+// Take implements [httpx.Receiver].
 func (s *spoken) Take(p []byte) (int, error) {
 	if s.stream == nil {
-		if len(s.body)+len(p) > longestAnswer {
+		if len(s.body)+len(p) > maxAnswer {
 			return 0, errLongReply
 		}
 		s.body = append(s.body, p...)
@@ -183,8 +183,10 @@ func (s *spoken) finish() error {
 		return &refusal{translate.Failure{Status: http.StatusBadGateway, Message: httpx.Unreached[http.StatusBadGateway]}}
 	}
 	if !rawjson.ValidBytes(s.body) || httpx.Coding(s.Header()) != "" {
-		return &refusal{translate.Failure{Status: http.StatusBadGateway,
-			Message: "the server's answer is not one that can be read"}}
+		return &refusal{translate.Failure{
+			Status:  http.StatusBadGateway,
+			Message: "the server's answer is not one that can be read",
+		}}
 	}
 	s.speaker.begin()
 	all := gjson.ParseBytes(s.body)

@@ -17,7 +17,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-func boxes(n int) reverseproxy.UpstreamPool {
+func servers(n int) reverseproxy.UpstreamPool {
 	pool := make(reverseproxy.UpstreamPool, n)
 	for i := range pool {
 		pool[i] = &reverseproxy.Upstream{Host: new(reverseproxy.Host), Dial: fmt.Sprintf("10.0.0.%d:8080", i)}
@@ -55,10 +55,10 @@ func chosen(t *testing.T, pool reverseproxy.UpstreamPool, n int) []string {
 
 func TestAffinityMovesOnlyTheConversationsOfADeadBox(t *testing.T) {
 	const sessions = 300
-	pool := boxes(4)
+	pool := servers(4)
 	before := chosen(t, pool, sessions)
 	dead := pool[1]
-	during := chosen(t, append(boxes(1), pool[2:]...), sessions) // the other servers, by their addresses
+	during := chosen(t, append(servers(1), pool[2:]...), sessions) // the other servers, by their addresses
 	after := chosen(t, pool, sessions)
 	count := map[string]int{}
 	for i := range before {
@@ -78,7 +78,7 @@ func TestAffinityMovesOnlyTheConversationsOfADeadBox(t *testing.T) {
 }
 
 func TestAffinitySpreadsSubAgents(t *testing.T) {
-	pool, a := boxes(4), &Affinity{Load: 100}
+	pool, a := servers(4), &Affinity{Load: 100}
 	seen := map[string]bool{}
 	for agent := range byte(32) {
 		seen[a.Select(pool, of("one", agent), nil).Dial] = true
@@ -89,7 +89,7 @@ func TestAffinitySpreadsSubAgents(t *testing.T) {
 }
 
 func TestAffinityOfOtherRequests(t *testing.T) {
-	pool, a := boxes(3), &Affinity{Load: 2}
+	pool, a := servers(3), &Affinity{Load: 2}
 	seen := map[string]bool{}
 	for range 200 {
 		seen[a.Select(pool, of("", 0), nil).Dial] = true
@@ -113,7 +113,7 @@ func TestAffinityOfOtherRequests(t *testing.T) {
 // No load, however large, makes a server skipped.
 func TestAffinityOfAnyLoad(t *testing.T) {
 	for _, load := range []float64{1e9, 1e300, math.Inf(1)} {
-		if got := (&Affinity{Load: load}).bound(boxes(2)); got < 1e8 {
+		if got := (&Affinity{Load: load}).bound(servers(2)); got < 1e8 {
 			t.Errorf("load %v: a box is passed over from %v requests on", load, got)
 		}
 	}

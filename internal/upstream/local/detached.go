@@ -15,8 +15,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// mostDetached bounds the requests of one tenant that go on without a client.
-const mostDetached = 8
+// maxDetached bounds the requests of one tenant that go on without a client.
+const maxDetached = 8
 
 // Detached are the requests that go on without their client, and the account of
 // what is kept of all answers in case that they will.
@@ -114,7 +114,7 @@ func (o *Detached) add(k *work) (oldest *work) {
 	share := o.of(k.rent.tenant)
 	o.works[k.key] = k
 	share.works = append(share.works, k)
-	if len(share.works) > mostDetached {
+	if len(share.works) > maxDetached {
 		oldest = share.works[0]
 	}
 	return oldest

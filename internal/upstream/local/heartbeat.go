@@ -25,9 +25,9 @@ import (
 )
 
 const (
-	defaultEvery   = 12 * time.Second
-	defaultOpen    = 25 * time.Second
-	shortestSilent = time.Second
+	defaultEvery = 12 * time.Second
+	defaultOpen  = 25 * time.Second
+	minSilent    = time.Second
 )
 
 // Heartbeat shows clients that a silent upstream is at work. A local server reads a long prompt for
@@ -54,11 +54,11 @@ func (l *Heartbeat) Validate() error {
 	if l == nil {
 		return nil
 	}
-	if d := time.Duration(l.Every); d != 0 && d < shortestSilent {
-		return fmt.Errorf("every: %s is below %s", d, shortestSilent)
+	if d := time.Duration(l.Every); d != 0 && d < minSilent {
+		return fmt.Errorf("every: %s is below %s", d, minSilent)
 	}
-	if d := time.Duration(l.Open); d != 0 && d < shortestSilent {
-		return fmt.Errorf("open: %s is below %s", d, shortestSilent)
+	if d := time.Duration(l.Open); d != 0 && d < minSilent {
+		return fmt.Errorf("open: %s is below %s", d, minSilent)
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func (a *Alive) WriteHeader(status int) {
 	}
 }
 
-// Begin implements [httpx.Interceptor].
+// Begin implements [httpx.Receiver].
 func (a *Alive) Begin(status int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -159,14 +159,14 @@ func (a *Alive) Begin(status int) {
 	a.Send()
 }
 
-// Holds implements [httpx.Interceptor]. The lock is held.
-func (a *Alive) Holds() bool { return a.opened && !a.stream }
+// Buffering implements [httpx.Receiver]. The lock is held.
+func (a *Alive) Buffering() bool { return a.opened && !a.stream }
 
-// Take implements [httpx.Interceptor].
+// Take implements [httpx.Receiver].
 func (a *Alive) Take(p []byte) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.Holds() {
+	if a.Buffering() {
 		a.failure = httpx.Keep(a.failure, p, httpx.MaxError)
 		return len(p), nil
 	}
@@ -189,7 +189,7 @@ func (a *Alive) FlushError() error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.Holds() {
+	if a.Buffering() {
 		return nil
 	}
 	return http.NewResponseController(a.ResponseWriter).Flush()

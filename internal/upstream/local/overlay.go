@@ -91,7 +91,7 @@ func (o *Overlay) byDefault() overlay.Switches {
 	case o.Upstream.Unlisted():
 		return overlay.Unlisted
 	}
-	return overlay.Box
+	return overlay.LocalServer
 }
 
 // ServeHTTP implements caddyhttp.Handler.
@@ -104,7 +104,7 @@ func (o *overlaying) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return o.next.ServeHTTP(w, r) //nolint:nilerr // what is not understood passes untouched
 	}
-	var x *overlay.Exchange
+	var x *overlay.Transaction
 	httpx.Guard(o.Log, "laying the overlay over a request", func() { x, err = o.begin(r, body) })
 	if x == nil {
 		if err != nil && !errors.Is(err, overlay.ErrPartial) {
@@ -134,7 +134,7 @@ func (o *overlaying) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 }
 
 // begin applies the overlay to a request.
-func (o *overlaying) begin(r *http.Request, body []byte) (*overlay.Exchange, error) {
+func (o *overlaying) begin(r *http.Request, body []byte) (*overlay.Transaction, error) {
 	c := overlay.Conversation{Session: o.Session, Tenant: string(o.Tenant[:]), Group: string(o.Tenant[:])}
 	if group := o.Sharing(r); group != "" {
 		c.Group = group
@@ -169,13 +169,13 @@ var divergences = metric.CounterOf("divergence_total",
 type overlaidAnswer struct {
 	httpx.Answer
 	o       *overlaying
-	x       *overlay.Exchange
+	x       *overlay.Transaction
 	dec     *wire.Decoder
 	stream  bool
 	settled bool
 }
 
-// Begin implements [httpx.Interceptor].
+// Begin implements [httpx.Receiver].
 func (a *overlaidAnswer) Begin(status int) {
 	h := a.Header()
 	if status/100 == 2 && httpx.Coding(h) == "" {
@@ -192,10 +192,10 @@ func (a *overlaidAnswer) Begin(status int) {
 	a.Send()
 }
 
-// Holds implements [httpx.Interceptor].
-func (a *overlaidAnswer) Holds() bool { return false }
+// Buffering implements [httpx.Receiver].
+func (a *overlaidAnswer) Buffering() bool { return false }
 
-// Take implements [httpx.Interceptor].
+// Take implements [httpx.Receiver].
 func (a *overlaidAnswer) Take(p []byte) (int, error) {
 	// Update the conversation before the client has the end of the answer: the next request may
 	// come at once.
@@ -203,7 +203,7 @@ func (a *overlaidAnswer) Take(p []byte) (int, error) {
 		httpx.Guard(a.o.Log, "reading an upstream's answer", func() {
 			a.dec.Feed(p)
 			if a.dec.Ended() || !a.stream && a.dec.Done() {
-				a.settle()
+				a.commit()
 			}
 		})
 	}
@@ -215,13 +215,13 @@ func (a *overlaidAnswer) finish() {
 	if a.stream && a.dec != nil {
 		httpx.Guard(a.o.Log, "reading the end of an upstream's answer", func() {
 			a.dec.End()
-			a.settle()
+			a.commit()
 		})
 	}
 }
 
-// settle commits a complete answer to the conversation, once.
-func (a *overlaidAnswer) settle() {
+// commit commits a complete answer to the conversation, once.
+func (a *overlaidAnswer) commit() {
 	if a.settled || !a.dec.Done() {
 		return
 	}

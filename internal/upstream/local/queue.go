@@ -36,7 +36,7 @@ const (
 	defaultMaxWaiting = 64
 	defaultMaxWait    = 10 * time.Minute
 	maxSlots          = 1024
-	mostWaiting       = 100_000
+	maxWaiting        = 100_000
 )
 
 // Queue bounds the concurrent requests to a local server, which has few slots, each with one cached
@@ -72,8 +72,8 @@ func (q *Queue) Validate() error {
 	if q.Slots < 0 || q.Slots > maxSlots {
 		return fmt.Errorf("slots must be between 1 and %d, got %d", maxSlots, q.Slots)
 	}
-	if q.MaxWaiting != nil && (*q.MaxWaiting < 0 || *q.MaxWaiting > mostWaiting) {
-		return fmt.Errorf("max_waiting must be between 0 and %d, got %d", mostWaiting, *q.MaxWaiting)
+	if q.MaxWaiting != nil && (*q.MaxWaiting < 0 || *q.MaxWaiting > maxWaiting) {
+		return fmt.Errorf("max_waiting must be between 0 and %d, got %d", maxWaiting, *q.MaxWaiting)
 	}
 	if q.MaxWait < 0 {
 		return fmt.Errorf("max_wait: %s is below zero", time.Duration(q.MaxWait))
@@ -140,7 +140,7 @@ func (o *Queues) View(v *page.View) {
 			Expected: q.Expected.Seconds(),
 			Users:    []page.Turns{},
 		}
-		for _, p := range q.People {
+		for _, p := range q.Users {
 			b.Users = append(b.Users, page.Turns(p))
 		}
 		v.Queues = append(v.Queues, b)
@@ -244,8 +244,10 @@ func (g *gate) refuse(w http.ResponseWriter, after time.Duration, message string
 	if g.format == "" {
 		return caddyhttp.Error(http.StatusTooManyRequests, errors.New(message))
 	}
-	return httpx.Fail(w, g.format, &translate.Failure{Status: http.StatusTooManyRequests, Type: "rate_limit_error",
-		Message: message})
+	return httpx.Fail(w, g.format, &translate.Failure{
+		Status: http.StatusTooManyRequests, Type: "rate_limit_error",
+		Message: message,
+	})
 }
 
 // UnmarshalCaddyfile sets the options from Caddyfile tokens. Syntax:

@@ -24,9 +24,9 @@ import (
 const (
 	// DefaultGrace exceeds the time after which any client retries.
 	DefaultGrace = time.Minute
-	// mostAnswer bounds the buffer of one response, in bytes: over 30,000 tokens in the most
+	// maxAnswer bounds the buffer of one response, in bytes: over 30,000 tokens in the most
 	// verbose streaming format.
-	mostAnswer = 8 << 20
+	maxAnswer = 8 << 20
 	// window bounds the bytes that wait for the client, in a response that is not kept.
 	window = 64 << 10
 )
@@ -125,7 +125,7 @@ func (l *rejoining) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		rent: rent{home: l.Detached, tenant: l.tenant, request: int64(len(p.Data))},
 	}
 	k.Answer = httpx.NewAnswer(nil, k)
-	k.Own = make(http.Header)
+	k.Separate = make(http.Header)
 	k.room.L = &k.mu
 	// The work outlives the client's request.
 	detached, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))

@@ -110,18 +110,18 @@ func (k *work) WriteHeader(status int) {
 	}
 }
 
-// Begin implements [httpx.Interceptor].
+// Begin implements [httpx.Receiver].
 func (k *work) Begin(status int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.head.status, k.head.sent = status, k.Own.Clone()
+	k.head.status, k.head.sent = status, k.Separate.Clone()
 	k.wake()
 }
 
-// Holds implements [httpx.Interceptor]: work has no client to flush to.
-func (k *work) Holds() bool { return true }
+// Buffering implements [httpx.Receiver]: work has no client to flush to.
+func (k *work) Buffering() bool { return true }
 
-// Take implements [httpx.Interceptor].
+// Take implements [httpx.Receiver].
 func (k *work) Take(p []byte) (int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -129,7 +129,7 @@ func (k *work) Take(p []byte) (int, error) {
 		k.tape.parted = true
 		k.drop()
 		if k.grace != nil { // a retry cannot get the whole response any more
-			k.settle("given_up")
+			k.finish("given_up")
 			k.close(errNobodyCame)
 		}
 	}
@@ -152,7 +152,7 @@ func (k *work) keeps(n int) bool {
 	if k.grace != nil {
 		kept -= k.rent.request
 	}
-	return n <= mostAnswer && (int64(n) <= kept || k.rent.reserve(max(int64(n)-kept, window)))
+	return n <= maxAnswer && (int64(n) <= kept || k.rent.reserve(max(int64(n)-kept, window)))
 }
 
 // drop releases the bytes that the client has, if the response is not kept. The lock is held.
@@ -239,8 +239,10 @@ func (k *work) took(at int) {
 func (k *work) after(at int, begun bool) part {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	p := part{status: k.head.status, bytes: k.tape.rest(at), flush: k.flushed, waited: k.head.wait, common: k.head.common,
-		ended: k.ending.ended, err: k.ending.err, panicked: k.ending.panicked, more: k.more}
+	p := part{
+		status: k.head.status, bytes: k.tape.rest(at), flush: k.flushed, waited: k.head.wait, common: k.head.common,
+		ended: k.ending.ended, err: k.ending.err, panicked: k.ending.panicked, more: k.more,
+	}
 	if !begun {
 		p.header = k.head.sent.Clone()
 	}
@@ -249,7 +251,7 @@ func (k *work) after(at int, begun bool) part {
 
 // trailers copies header fields set after the status. The work must have ended.
 func (k *work) trailers(to http.Header) {
-	for name, values := range k.Own {
+	for name, values := range k.Separate {
 		if _, before := k.head.sent[name]; !before || !slices.Equal(values, k.head.sent[name]) {
 			to[name] = values
 		}
@@ -310,12 +312,12 @@ func (k *work) giveUp() {
 	if k.ending.ended {
 		outcome = "finished"
 	}
-	k.settle(outcome)
+	k.finish(outcome)
 	k.close(errNobodyCame)
 }
 
-// settle ends the detached state and counts its outcome. The lock is held.
-func (k *work) settle(outcome string) {
+// finish ends the detached state and counts its outcome. The lock is held.
+func (k *work) finish(outcome string) {
 	k.grace.Stop()
 	k.grace = nil
 	k.rent.home.remove(k)
@@ -337,7 +339,7 @@ func (k *work) rejoin() bool {
 		return false
 	}
 	if !k.promising() {
-		k.settle("finished")
+		k.finish("finished")
 		k.close(nil)
 		return false
 	}

@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package localsite is the feature of sites in front of a local server, which people share: it joins
+// Package localsite is the feature of sites in front of a local server, which users share: it joins
 // queue, overlay, heartbeats, detached work, warm-ups and idle folds to the handler's chain.
 package localsite
 
@@ -28,7 +28,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
-// Local has people share a local server.
+// Local has users share a local server.
 type Local struct {
 	// Overlay keeps the prefix of the prompts that go to a local server as it is. Default: as the preset
 	// says: on for local servers.
@@ -116,7 +116,7 @@ type part struct {
 	overlay *local.Overlay
 	rejoin  local.Rejoin
 	warm    *warm.Site
-	box     *warm.Box // of warm
+	server  *warm.Server // of warm
 	fold    *idlefold.Site
 
 	every, open time.Duration // of heartbeats, 0 for none
@@ -140,7 +140,8 @@ func (l *Local) Open(s *feature.Site) (*feature.Part, error) {
 		layers["queue"] = p.queued
 		beside := local.NewBeside()
 		layers["beside the queue"] = func(next caddyhttp.Handler,
-			_ *feature.Request) caddyhttp.Handler {
+			_ *feature.Request,
+		) caddyhttp.Handler {
 			return beside.Layer(next)
 		}
 	}
@@ -153,8 +154,10 @@ func (l *Local) Open(s *feature.Site) (*feature.Part, error) {
 	if p.overlay.Watches() {
 		out.Rewrites = true
 		layers["overlay"] = func(next caddyhttp.Handler, r *feature.Request) caddyhttp.Handler {
-			return p.overlay.Layer(next, r.Format, local.Conversation{Session: r.Session, Tenant: r.Tenant,
-				Ahead: r.Purpose == feature.Folding})
+			return p.overlay.Layer(next, r.Format, local.Conversation{
+				Session: r.Session, Tenant: r.Tenant,
+				Ahead: r.Purpose == feature.Folding,
+			})
 		}
 	}
 	s.Upstream.Salt = p.cacheSalt
@@ -174,20 +177,22 @@ func (l *Local) Open(s *feature.Site) (*feature.Part, error) {
 	}
 
 	if l.Warm != nil && l.Queue != nil {
-		box, err := warm.Of(s.State).Open(name, p.slots.Queue)
+		server, err := warm.Of(s.State).Open(name, p.slots.Queue)
 		if err != nil {
 			return nil, err
 		}
-		s.Share(box)
-		p.box = box.Of
+		s.Share(server)
+		p.server = server.Of
 		p.warm = &warm.Site{Options: l.Warm, Queue: name, Upstream: s.Upstream, Log: s.Log, Now: s.Now}
-		s.WhenInForce(func() { p.box.Begin(p.warm) })
+		s.WhenInForce(func() { p.server.Begin(p.warm) })
 		layers["prefix recorder"] = p.recorded
 		out.Sends |= selfrequest.WarmUp
 	}
 	if l.IdleFolding != nil && l.Queue != nil {
-		p.fold = &idlefold.Site{Options: l.IdleFolding, Upstream: s.Upstream, Queue: p.slots.Queue, State: s.State,
-			Log: s.Log, Now: s.Now}
+		p.fold = &idlefold.Site{
+			Options: l.IdleFolding, Upstream: s.Upstream, Queue: p.slots.Queue, State: s.State,
+			Log: s.Log, Now: s.Now,
+		}
 		out.Sends |= selfrequest.Fold
 	}
 	if p.warm != nil || p.fold != nil {
@@ -217,7 +222,7 @@ func side(r *feature.Request) bool {
 
 // queued has a request wait for a slot.
 func (p *part) queued(next caddyhttp.Handler, r *feature.Request) caddyhttp.Handler {
-	t := queue.Ticket{Person: r.Person, Side: side(r)}
+	t := queue.Ticket{User: r.User, Side: side(r)}
 	if r.View != nil {
 		t.Conversation, t.Size = r.Session+r.View.First().String(), len(r.View.Raw)
 	}
@@ -237,7 +242,7 @@ func (p *part) rejoined(next caddyhttp.Handler, r *feature.Request) caddyhttp.Ha
 func (p *part) recorded(next caddyhttp.Handler, r *feature.Request) caddyhttp.Handler {
 	prompt := feature.Attachment[warm.Prompt](r)
 	prompt.Tenant, prompt.View, prompt.Side = r.Tenant, r.View, r.Side
-	return p.warm.Layer(next, p.box, prompt)
+	return p.warm.Layer(next, p.server, prompt)
 }
 
 // attend shows the client of a stream that the upstream is at work.
@@ -245,13 +250,15 @@ func (p *part) attend(
 	w http.ResponseWriter, r *http.Request, x *feature.Request, stamp func(http.Header),
 ) feature.Attendant {
 	place := feature.Attachment[atomic.Pointer[local.Place]](x)
-	alive := local.Stream{Every: p.every, Open: p.open, Events: x.View.Reply.Stream, Format: x.Format,
+	alive := local.Stream{
+		Every: p.every, Open: p.open, Events: x.View.Reply.Stream, Format: x.Format,
 		Agent: r.UserAgent(), Stamp: func(to http.Header) {
 			stamp(to)
 			if at := place.Load(); at != nil {
 				at.Stamp(to)
 			}
-		}}.Begin(w)
+		},
+	}.Begin(w)
 	if alive == nil {
 		return nil
 	}
@@ -264,7 +271,7 @@ func (p *part) answered(a *feature.Answered) (goesOn bool) {
 	if p.warm != nil {
 		prompt := feature.Attachment[warm.Prompt](a.Request)
 		httpx.Guard(p.Log, "remembering how a prompt begins", func() {
-			p.box.Answered(prompt, p.Now(), p.Upstream.Reports() && a.Edit.Vanished(a.Turn), a.Target)
+			p.server.Answered(prompt, p.Now(), p.Upstream.Reports() && a.Edit.Vanished(a.Turn), a.Target)
 		})
 	}
 	if p.fold == nil {

@@ -34,9 +34,9 @@ import (
 
 const (
 	defaultMaxBody = 32 << 20
-	largestMaxBody = 1 << 30
-	// longestName bounds what an edge may call itself and a conversation, in bytes.
-	longestName = 128
+	maxMaxBody     = 1 << 30
+	// maxName bounds what an edge may call itself and a conversation, in bytes.
+	maxName = 128
 )
 
 // Handler makes requests whole again that an edge (`llm_cache` with `retain origin`) has
@@ -112,8 +112,8 @@ func (h *Handler) Validate() error {
 	if err := relay.ValidateTTL(h.TTL); err != nil {
 		return err
 	}
-	if h.MaxBody < 0 || h.MaxBody > largestMaxBody {
-		return fmt.Errorf("max_body must be between 1 and %d bytes, got %d", largestMaxBody, h.MaxBody)
+	if h.MaxBody < 0 || h.MaxBody > maxMaxBody {
+		return fmt.Errorf("max_body must be between 1 and %d bytes, got %d", maxMaxBody, h.MaxBody)
 	}
 	return nil
 }
@@ -146,15 +146,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if name == "" && h.Sessions != nil && *h.Sessions {
 		return h.serveSession(w, r, next)
 	}
-	if name == "" || len(name)+len(of) > longestName || r.Method != http.MethodPost {
+	if name == "" || len(name)+len(of) > maxName || r.Method != http.MethodPost {
 		return next.ServeHTTP(w, r)
 	}
 	base := r.Header.Get(delta.BaseHandle)
 	r.Header.Del(delta.EdgeName)
 	r.Header.Del(delta.Conversation)
 	r.Header.Del(delta.BaseHandle)
-	e := &exchange{Handler: h, of: conversation{owner{h.store.key.Of(r), name}, of}, base: base,
-		share: budget.Of(h.instance).Open()}
+	e := &edgeRequest{
+		Handler: h, of: conversation{owner{h.store.key.Of(r), name}, of}, base: base,
+		share: budget.Of(h.instance).Open(),
+	}
 	defer e.share.Close()
 	switch httpx.Coding(r.Header) {
 	case delta.Coding:
@@ -166,8 +168,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	return next.ServeHTTP(w, r)
 }
 
-// exchange is one request of an edge.
-type exchange struct {
+// edgeRequest is one request of an edge.
+type edgeRequest struct {
 	*Handler
 	of    conversation
 	base  string // what it goes on from
@@ -175,7 +177,7 @@ type exchange struct {
 }
 
 // keep reads a body that came whole, to keep it.
-func (e *exchange) keep(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+func (e *edgeRequest) keep(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	if r.ContentLength <= 0 || r.ContentLength > e.MaxBody {
 		count(passed)
 		return next.ServeHTTP(w, r)
@@ -198,7 +200,7 @@ func (e *exchange) keep(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 }
 
 // make makes the body that an edge means.
-func (e *exchange) make(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+func (e *edgeRequest) make(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	var base []byte
 	if e.base != "" {
 		if base = e.store.get(e.of.owner, e.base); base == nil {
@@ -237,7 +239,7 @@ func (e *exchange) make(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 }
 
 // read reads what was sent.
-func (e *exchange) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+func (e *edgeRequest) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	e.share.Read(r.ContentLength, nil)
 	defer e.share.Arrived()
 	return httpx.Read(w, r, e.MaxBody, func(came, has, room int) error {
@@ -247,15 +249,15 @@ func (e *exchange) read(w http.ResponseWriter, r *http.Request) ([]byte, error) 
 }
 
 // pass hands the request on with its body, and keeps that if the model answers.
-func (e *exchange) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, body []byte) error {
+func (e *edgeRequest) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, body []byte) error {
 	e.dress(r, body)
-	a := &answer{exchange: e, body: body}
+	a := &answer{edgeRequest: e, body: body}
 	a.Answer = httpx.NewAnswer(w, a)
 	return next.ServeHTTP(a, r)
 }
 
 // dress makes a body the request's.
-func (*exchange) dress(r *http.Request, body []byte) {
+func (*edgeRequest) dress(r *http.Request, body []byte) {
 	httpx.SetLength(r, len(body))
 	httpx.SetBody(r, body)
 }
@@ -281,24 +283,24 @@ func tooLarge(w http.ResponseWriter, err error) error {
 // answer is the writer of the model's answer.
 type answer struct {
 	httpx.Answer
-	*exchange
+	*edgeRequest
 	body []byte
 }
 
-// Begin implements [httpx.Interceptor]: what the model answers is kept. Strangers, whom
+// Begin implements [httpx.Receiver]: what the model answers is kept. Strangers, whom
 // it turns away, so take no memory.
 func (a *answer) Begin(status int) {
 	if status/100 == 2 {
-		a.Header()[delta.Held] = []string{a.store.put(a.of, a.body)}
+		a.Header()[delta.Handle] = []string{a.store.put(a.of, a.body)}
 	}
 	a.Send()
 }
 
-// Take implements [httpx.Interceptor].
+// Take implements [httpx.Receiver].
 func (a *answer) Take(p []byte) (int, error) { return a.ResponseWriter.Write(p) }
 
-// Holds implements [httpx.Interceptor].
-func (a *answer) Holds() bool { return false }
+// Buffering implements [httpx.Receiver].
+func (a *answer) Buffering() bool { return false }
 
 // The results that are no word of the protocol.
 const (

@@ -11,9 +11,11 @@ import (
 )
 
 func TestExactAnswers(t *testing.T) {
-	c := newClient(t, Box)
-	wrote := wire.Turn{Text: " Let me look.", Thinking: "Hm <b>.",
-		Calls: []wire.Call{{Name: "A", Arguments: `{"x": 1, "y": "<é>"}`}}}
+	c := newClient(t, LocalServer)
+	wrote := wire.Turn{
+		Text: " Let me look.", Thinking: "Hm <b>.",
+		Calls: []wire.Call{{Name: "A", Arguments: `{"x": 1, "y": "<é>"}`}},
+	}
 	c.send(chat("S", toolA, hello), wrote)
 	sent := func(arguments string) string {
 		return `{"role":"assistant","content":"Let me look.","tool_calls":[{"id":"1","type":"function",` +
@@ -34,7 +36,7 @@ func TestExactAnswers(t *testing.T) {
 		"a call of another":    strings.Replace(sent(`{"y":"<é>","x":1}`), `"name":"A"`, `"name":"B"`, 1),
 		"arguments that break": sent(`{"x":1,"y`),
 	} {
-		c := newClient(t, Box)
+		c := newClient(t, LocalServer)
 		c.send(chat("S", toolA, hello), wrote)
 		if body := chat("S", toolA, hello, other, result); c.send(body, wire.Turn{}) != body {
 			t.Errorf("%s was taken for what the model wrote", name)
@@ -45,7 +47,7 @@ func TestExactAnswers(t *testing.T) {
 // TestThinkingThatWasStripped: thinking that the client sent back and a later stage removed stays
 // removed.
 func TestThinkingThatWasStripped(t *testing.T) {
-	c := newClient(t, Box)
+	c := newClient(t, LocalServer)
 	c.send(chat("S", toolA, hello), wire.Turn{Text: "Hi", Thinking: "Hm."})
 	said := `{"role":"assistant","content":"Hi","reasoning_content":"Hm."}`
 	c.send(chat("S", toolA, hello, said, hello), wire.Turn{Text: "Yes"})
@@ -58,12 +60,14 @@ func TestThinkingThatWasStripped(t *testing.T) {
 // TestThinkingThatIsNothing: a null or empty member in place of the thinking is replaced.
 func TestThinkingThatIsNothing(t *testing.T) {
 	for _, nothing := range []string{`null`, `""`} {
-		c := newClient(t, Box)
+		c := newClient(t, LocalServer)
 		c.send(chat("S", toolA, hello), wire.Turn{Text: "Hi", Thinking: "Hm."})
 		said := `{"role":"assistant","reasoning_content":` + nothing + `,"content":"Hi"}`
 		want := strings.Replace(said, nothing, `"Hm."`, 1)
-		for _, body := range []string{chat("S", toolA, hello, said, hello),
-			chat("S", toolA, hello, said, hello, `{"role":"assistant","content":"Yes"}`, hello)} {
+		for _, body := range []string{
+			chat("S", toolA, hello, said, hello),
+			chat("S", toolA, hello, said, hello, `{"role":"assistant","content":"Yes"}`, hello),
+		} {
 			wants(t, c.send(body, wire.Turn{Text: "Yes"}), want)
 		}
 	}

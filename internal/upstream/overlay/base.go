@@ -45,10 +45,10 @@ type tool struct {
 
 // note is a text added near the end, after the message at index at.
 type note struct {
-	at    int
-	text  string
-	told  []string    // the surroundings since then, nil for a note about other things
-	tools []wire.Hash // described tools
+	at           int
+	text         string
+	surroundings []string    // the surroundings since then, nil for a note about other things
+	tools        []wire.Hash // described tools
 }
 
 // size returns the approximate memory of the base, in bytes.
@@ -166,23 +166,23 @@ func byName(tools []tool) map[string]int {
 
 // arrange returns the tools of the prefix: known tools in the order of their first appearance, and
 // the new ones. Vanished tools stay.
-func arrange(known, now []tool) (front, added []tool) {
-	front = slices.Clone(known)
+func arrange(known, now []tool) (kept, added []tool) {
+	kept = slices.Clone(known)
 	at := byName(known)
 	for _, t := range now {
 		i, ok := at[t.name]
 		switch {
 		case !ok:
 			added = append(added, t)
-		case front[i].hash != t.hash && parameters(front[i].raw) != parameters(t.raw):
+		case kept[i].hash != t.hash && parameters(kept[i].raw) != parameters(t.raw):
 			// Calls need the new parameters. A tool with only a new description keeps its first
 			// definition, so that the prefix stays the same.
-			front[i] = t
-		case front[i].hash == t.hash:
-			front[i].seen = t.seen
+			kept[i] = t
+		case kept[i].hash == t.hash:
+			kept[i].seen = t.seen
 		}
 	}
-	return front, added
+	return kept, added
 }
 
 // keep copies the bytes of tools out of a request.

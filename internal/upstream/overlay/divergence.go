@@ -76,11 +76,11 @@ func piecesOf(v *wire.View, markers bool) []piece {
 	for i := range v.Blocks[:v.System] {
 		add(v.Blocks[i].Span, v.Blocks[i:i+1], v.Blocks[i].Section, wire.RoleNone)
 	}
-	front := v.Traits().SystemInMessages
+	leading := v.Traits().SystemInMessages
 	for i := range v.Messages {
 		m := &v.Messages[i]
 		section := wire.SectionMessages
-		if front = front && m.Role == wire.RoleSystem; front {
+		if leading = leading && m.Role == wire.RoleSystem; leading {
 			section = wire.SectionSystem
 		}
 		add(m.Span, v.Blocks[m.First:m.End], section, m.Role)
@@ -89,7 +89,7 @@ func piecesOf(v *wire.View, markers bool) []piece {
 }
 
 // compare finds how far the prompt continues the previous one.
-func (x *Exchange) compare() {
+func (x *Transaction) compare() {
 	total := 0
 	for _, p := range x.next.sent {
 		total += int(p.size)
@@ -118,15 +118,19 @@ func (x *Exchange) compare() {
 			lost += int(p.size)
 		}
 	}
-	x.Divergence = &Divergence{At: x.at, Cause: x.cause(n), Block: n, Of: len(was), Section: sectionNames[was[n].section],
-		Lost: float64(lost) / float64(max(before, 1))}
+	x.Divergence = &Divergence{
+		At: x.at, Cause: x.cause(n), Block: n, Of: len(was), Section: sectionNames[was[n].section],
+		Lost: float64(lost) / float64(max(before, 1)),
+	}
 }
 
-var sectionNames = [...]string{wire.SectionTools: "tools", wire.SectionSystem: "system",
-	wire.SectionMessages: "messages"}
+var sectionNames = [...]string{
+	wire.SectionTools: "tools", wire.SectionSystem: "system",
+	wire.SectionMessages: "messages",
+}
 
 // cause returns the reason why the piece at n differs.
-func (x *Exchange) cause(n int) Cause {
+func (x *Transaction) cause(n int) Cause {
 	was, is := x.before.sent, x.next.sent
 	switch {
 	case was[n].section == wire.SectionTools || n < len(is) && is[n].section == wire.SectionTools:

@@ -18,16 +18,16 @@ import (
 // draft is an overlay under construction: replacements for the values of blocks, and texts to
 // append to them.
 type draft struct {
-	v     *wire.View
-	q     Request
-	front int // number of leading system messages (openai_chat)
+	v       *wire.View
+	q       Request
+	leading int // number of leading system messages (openai_chat)
 
-	values map[int]value    // by block
-	tails  map[int][]string // by block
-	fresh  map[int][]string // messages to replace by a user message with these texts
-	gone   map[int]bool     // messages to remove
-	cuts   []wire.Cut
-	own    bool // the draft owns the view's list of blocks
+	values     map[int]value    // by block
+	tails      map[int][]string // by block
+	fresh      map[int][]string // messages to replace by a user message with these texts
+	gone       map[int]bool     // messages to remove
+	cuts       []wire.Cut
+	ownsBlocks bool // the draft owns the view's list of blocks
 
 	before []*conversation // the session's conversations
 	first  []pin           // texts of the opening user messages
@@ -40,11 +40,13 @@ type value struct {
 }
 
 func newDraft(v *wire.View, q Request, before []*conversation) *draft {
-	d := &draft{v: v, q: q, before: before, values: map[int]value{}, tails: map[int][]string{}, fresh: map[int][]string{},
-		gone: map[int]bool{}}
+	d := &draft{
+		v: v, q: q, before: before, values: map[int]value{}, tails: map[int][]string{}, fresh: map[int][]string{},
+		gone: map[int]bool{},
+	}
 	if v.Traits().SystemInMessages {
-		for d.front < len(v.Messages)-1 && v.Messages[d.front].Role == wire.RoleSystem {
-			d.front++
+		for d.leading < len(v.Messages)-1 && v.Messages[d.leading].Role == wire.RoleSystem {
+			d.leading++
 		}
 	}
 	d.first = d.pins(d.opening(), true)
@@ -56,7 +58,7 @@ func (d *draft) sizeOfPrefix() (n int) {
 	for i := range d.v.Blocks[:d.v.System] {
 		n += d.v.Blocks[i].Span.Len()
 	}
-	for i := range d.v.Messages[:d.front] {
+	for i := range d.v.Messages[:d.leading] {
 		n += d.v.Messages[i].Span.Len()
 	}
 	return n
@@ -77,11 +79,11 @@ func (d *draft) plan(share func(*base) *base, m matched, next *conversation) err
 		now = nil
 	}
 	system := d.system()
-	front, first := d.pins(system, false), d.first
+	pins, first := d.pins(system, false), d.first
 	next.base = nil
 	var notes []note
 	if m.conversation != nil {
-		if d.aligned(m.conversation.base.system, front) {
+		if d.aligned(m.conversation.base.system, pins) {
 			next.base = m.conversation.base
 		}
 		for _, n := range m.conversation.notes {
@@ -91,14 +93,14 @@ func (d *draft) plan(share func(*base) *base, m matched, next *conversation) err
 		}
 	}
 	if next.base == nil {
-		next.base = share(&base{system: clonePins(front), tools: keep(now, nil)})
+		next.base = share(&base{system: clonePins(pins), tools: keep(now, nil)})
 		known = next.base.tools
 	}
 	next.first = d.pinFirst(m, first)
-	next.seen = unseen(front, next.base.system, unseen(first, next.first, nil))
+	next.seen = unseen(pins, next.base.system, unseen(first, next.first, nil))
 	var add note
 	if d.q.Rules.Pins {
-		d.pinned(next, system, front, first, notes, &add)
+		d.pinned(next, system, pins, first, notes, &add)
 	}
 	if ok && d.v.Tools > 0 {
 		d.tools(known, now, notes, m, next, &add)
@@ -111,8 +113,8 @@ func (d *draft) plan(share func(*base) *base, m matched, next *conversation) err
 func (d *draft) system() []int {
 	var all []int
 	from, to := d.v.Tools, d.v.System
-	if d.front > 0 {
-		from, to = int(d.v.Messages[0].First), int(d.v.Messages[d.front-1].End)
+	if d.leading > 0 {
+		from, to = int(d.v.Messages[0].First), int(d.v.Messages[d.leading-1].End)
 	}
 	for i := from; i < to; i++ {
 		b := &d.v.Blocks[i]
@@ -135,7 +137,7 @@ func (d *draft) unbill(i, from, to int) bool {
 		d.values[i] = value{b.Body, quote(strings.TrimLeft(rest, "\n"))}
 		return false
 	}
-	if b.Has(wire.FlagString) || d.front > 0 {
+	if b.Has(wire.FlagString) || d.leading > 0 {
 		return false // the system prompt has no other text
 	}
 	switch {
@@ -151,7 +153,7 @@ func (d *draft) unbill(i, from, to int) bool {
 
 // openTo returns the index of the first message after the opening user messages.
 func (d *draft) openTo() int {
-	i := d.front
+	i := d.leading
 	for i < len(d.v.Messages) && d.v.Messages[i].Role == wire.RoleUser {
 		i++
 	}
@@ -160,7 +162,7 @@ func (d *draft) openTo() int {
 
 // opening returns the text blocks of the opening user messages.
 func (d *draft) opening() (all []int) {
-	for _, m := range d.v.Messages[d.front:d.openTo()] {
+	for _, m := range d.v.Messages[d.leading:d.openTo()] {
 		for i := int(m.First); i < int(m.End); i++ {
 			if d.v.Blocks[i].Kind == wire.KindText {
 				all = append(all, i)
@@ -186,7 +188,7 @@ func (d *draft) pins(blocks []int, message bool) []pin {
 		p, ok := d.recall(raw, message)
 		switch {
 		case ok:
-		case len(raw) > mostSurveyed:
+		case len(raw) > maxSurveyed:
 			// The text is too long to survey, so the block's hash is enough.
 			p = pin{d.v.Blocks[i].Hash, raw, message, new(surroundings)}
 		default:
@@ -243,7 +245,7 @@ func (d *draft) aligned(pinned, now []pin) bool {
 // has in common with the known one.
 func (d *draft) pinFirst(m matched, now []pin) []pin {
 	n := 0
-	for i := d.front; i < min(d.front+m.common, d.openTo()); i++ {
+	for i := d.leading; i < min(d.leading+m.common, d.openTo()); i++ {
 		msg := &d.v.Messages[i]
 		for j := msg.First; j < msg.End; j++ {
 			if d.v.Blocks[j].Kind == wire.KindText {
@@ -268,36 +270,37 @@ func places(system, first []pin) (all []string) {
 }
 
 // pinned restores the first versions of the texts, and adds a note about changed surroundings.
-func (d *draft) pinned(next *conversation, system []int, front, first []pin, notes []note, add *note) {
+func (d *draft) pinned(next *conversation, system []int, pins, first []pin, notes []note, add *note) {
 	for j, i := range system {
 		d.pin(i, next.base.system[j])
 	}
 	for j, i := range d.opening() {
 		d.pin(i, next.first[j])
 	}
-	var told []string
+	var announced []string
 	for _, n := range notes {
-		if n.told != nil {
-			told = n.told
+		if n.surroundings != nil {
+			announced = n.surroundings
 		}
 	}
-	if told == nil && slices.EqualFunc(front, next.base.system, samePin) && slices.EqualFunc(first, next.first, samePin) {
+	if announced == nil && slices.EqualFunc(pins, next.base.system, samePin) &&
+		slices.EqualFunc(first, next.first, samePin) {
 		return
 	}
-	now := places(front, first)
-	if told == nil {
-		told = places(next.base.system, next.first)
+	now := places(pins, first)
+	if announced == nil {
+		announced = places(next.base.system, next.first)
 	}
-	if slices.Equal(now, told) {
+	if slices.Equal(now, announced) {
 		return
 	}
 	var changed []string
 	for i, place := range now {
-		if i >= len(told) || told[i] != place {
+		if i >= len(announced) || announced[i] != place {
 			changed = append(changed, strings.Trim(place, "\n"))
 		}
 	}
-	add.told = now
+	add.surroundings = now
 	add.text = "What this conversation began with no longer holds. It is now:\n\n" + strings.Join(changed, "\n\n")
 }
 
@@ -313,24 +316,24 @@ func (d *draft) pin(i int, p pin) {
 
 // tools puts the tools in the prefix's order, and describes late tools in a note.
 func (d *draft) tools(known, now []tool, notes []note, m matched, next *conversation, add *note) {
-	front := now
+	ordered := now
 	if d.q.Rules.ToolOrder {
 		var added []tool
-		front, added = arrange(known, now)
+		ordered, added = arrange(known, now)
 		if d.q.Rules.LateTools && m.common > 0 && !bytes.Contains(d.v.Bytes(d.v.Reply.ToolChoice), []byte(`"name"`)) {
 			added = d.late(added, notes, add)
 		}
-		front = append(front, added...)
-		list := make([][]byte, len(front))
-		for i := range front {
-			list[i] = front[i].raw
+		ordered = append(ordered, added...)
+		list := make([][]byte, len(ordered))
+		for i := range ordered {
+			list[i] = ordered[i].raw
 		}
 		span := rawjson.Span{Start: d.v.Blocks[0].Span.Start, End: d.v.Blocks[d.v.Tools-1].Span.End}
 		if raw := bytes.Join(list, []byte{','}); !bytes.Equal(raw, d.v.Bytes(span)) {
 			d.cuts = append(d.cuts, wire.Cut{Start: span.Start, End: span.End, With: raw})
 		}
 	}
-	next.tools = keep(front, known)
+	next.tools = keep(ordered, known)
 }
 
 // late adds undescribed tools to the note. It returns the tools for the list if the last message

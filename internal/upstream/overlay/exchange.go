@@ -18,8 +18,8 @@ var ErrPartial = errors.New("overlay: the request is a part of its prompt")
 // ErrLarge says that a prompt begins with more than is kept of one.
 var ErrLarge = errors.New("overlay: tools and system prompt of more than 4 MiB")
 
-// mostPrefix bounds tools and system prompt, in bytes: no context has room for as much.
-const mostPrefix = 4 << 20
+// maxPrefix bounds tools and system prompt, in bytes: no context has room for as much.
+const maxPrefix = 4 << 20
 
 // Conversation says whose request it is.
 type Conversation struct {
@@ -45,9 +45,9 @@ type Request struct {
 	At time.Time
 }
 
-// Exchange is a request with its overlay. Until it is committed it changes
+// Transaction is a request with its overlay. Until it is committed it changes
 // nothing, so that the same request gives the same bytes again.
-type Exchange struct {
+type Transaction struct {
 	// Body is the body to send: that of the request, or a new one that may be recycled.
 	Body []byte
 	// Edited reports that it is a new one.
@@ -71,7 +71,7 @@ type Exchange struct {
 
 // Begin lays the overlay over a request. It returns an error for what it does
 // not understand; that goes out as it is.
-func (s *Store) Begin(c Conversation, q Request) (*Exchange, error) {
+func (s *Store) Begin(c Conversation, q Request) (*Transaction, error) {
 	all := s.conversationsOf(c.Session)
 	v, err := wire.Parse(q.Format, q.Body, recall(all, func(l *conversation) *wire.Known { return l.known }))
 	if err != nil {
@@ -81,13 +81,13 @@ func (s *Store) Begin(c Conversation, q Request) (*Exchange, error) {
 		return nil, ErrPartial
 	}
 	d := newDraft(v, q, all)
-	if d.sizeOfPrefix() > mostPrefix {
+	if d.sizeOfPrefix() > maxPrefix {
 		return nil, ErrLarge
 	}
 	links := d.links()
 	m := match(all, q.Format, v.OffersTools(), links)
 	next := &conversation{format: q.Format, tooled: v.OffersTools(), chain: links, known: v.Known()}
-	x := &Exchange{Body: q.Body, store: s, conversation: c, before: m.conversation, next: next, at: q.At}
+	x := &Transaction{Body: q.Body, store: s, conversation: c, before: m.conversation, next: next, at: q.At}
 	if m.continues {
 		x.replaces = m.conversation
 	}
@@ -124,7 +124,7 @@ func (s *Store) Begin(c Conversation, q Request) (*Exchange, error) {
 
 // Accept reports that the upstream has accepted the request: others may begin as it
 // does.
-func (x *Exchange) Accept() {
+func (x *Transaction) Accept() {
 	if x.base != "" {
 		x.store.accept(x.base, x.conversation.Tenant, x.next.base)
 	}
@@ -133,7 +133,7 @@ func (x *Exchange) Accept() {
 // Commit makes the request and its answer, which must be whole, part of the
 // conversation. With reports, the upstream says what it found in its cache; where
 // it found much less than it should have, that is a divergence, too.
-func (x *Exchange) Commit(t *wire.Turn, reports bool) {
+func (x *Transaction) Commit(t *wire.Turn, reports bool) {
 	x.Accept()
 	if a := answerOf(t, len(x.next.chain)); a != nil {
 		x.next.answers = append(slices.Clip(x.next.answers), *a)
@@ -152,7 +152,7 @@ func (x *Exchange) Commit(t *wire.Turn, reports bool) {
 
 // Freeze notes that the upstream refused the request for its overlay: the
 // conversation is left alone from here on.
-func (x *Exchange) Freeze() {
+func (x *Transaction) Freeze() {
 	frozen := *x.next
 	frozen.frozen = true
 	if x.before != nil {
@@ -239,12 +239,12 @@ func common(a, b []link) int {
 	return same
 }
 
-// links are the messages behind the system text. Those that a person begins with are told apart
+// links are the messages behind the system text. Those that a user begins with are told apart
 // without their surroundings.
 func (d *draft) links() []link {
-	links := make([]link, 0, len(d.v.Messages)-d.front)
+	links := make([]link, 0, len(d.v.Messages)-d.leading)
 	opening, openTo := d.first, d.openTo()
-	for i := d.front; i < len(d.v.Messages); i++ {
+	for i := d.leading; i < len(d.v.Messages); i++ {
 		m := &d.v.Messages[i]
 		if i >= openTo && m.End == m.First+1 {
 			hash := d.v.Blocks[m.First].Hash

@@ -26,8 +26,8 @@ func (d *draft) messages(m matched, notes []note, add *note, next *conversation)
 	var to tail
 	last := len(d.v.Messages) - 1
 	next.notes = notes
-	for i := d.front; i <= last; i++ {
-		at := i - d.front
+	for i := d.leading; i <= last; i++ {
+		at := i - d.leading
 		msg := &d.v.Messages[i]
 		switch {
 		case msg.Role == wire.RoleSystem && d.q.Rules.SystemMessages:
@@ -197,8 +197,8 @@ func (d *draft) uncount(i int) {
 		case j > int(m.First): // a separate element after another one
 			d.cuts = append(d.cuts, wire.Cut{Start: d.v.Blocks[j-1].Span.End, End: b.Span.End})
 			delete(d.values, j)
-			if !d.own { // the parser's list is reused for the next request
-				d.v.Blocks, d.own = slices.Clone(d.v.Blocks), true
+			if !d.ownsBlocks { // the parser's list is reused for the next request
+				d.v.Blocks, d.ownsBlocks = slices.Clone(d.v.Blocks), true
 			}
 			d.v.Blocks[j].Body = rawjson.Span{}
 		}

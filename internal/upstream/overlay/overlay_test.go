@@ -40,9 +40,9 @@ func newClient(t *testing.T, rules Switches) *client {
 }
 
 // begin returns an exchange. Its body must be JSON and the same in a second call.
-func (c *client) begin(body string) *Exchange {
+func (c *client) begin(body string) *Transaction {
 	c.t.Helper()
-	var first *Exchange
+	var first *Transaction
 	for range 2 {
 		x, err := c.store.Begin(Conversation{Session: c.key, Group: c.group, Tenant: c.tenant},
 			Request{Format: c.form, Body: []byte(body), Rules: c.rules, At: c.now})
@@ -113,7 +113,7 @@ func wantsNot(t *testing.T, got string, not ...string) {
 
 // Content without a rule keeps the client's own bytes.
 func TestNothingToDo(t *testing.T) {
-	c := newClient(t, Box)
+	c := newClient(t, LocalServer)
 	for _, body := range []string{
 		chat("Be kind.", toolA+","+toolB, hello),
 		chat("Be kind.", toolA+","+toolB, hello, called, result),
@@ -125,20 +125,20 @@ func TestNothingToDo(t *testing.T) {
 	}
 	for _, body := range []string{``, `[]`, `{"messages":[]}`, `{"messages":"x"}`} {
 		if _, err := c.store.Begin(Conversation{Session: "s", Group: "g"},
-			Request{Format: wire.OpenAIChat, Body: []byte(body), Rules: Box}); err == nil {
+			Request{Format: wire.OpenAIChat, Body: []byte(body), Rules: LocalServer}); err == nil {
 			t.Errorf("%q was understood", body)
 		}
 	}
 }
 
 func TestBillingLine(t *testing.T) {
-	c := newClient(t, Box)
+	c := newClient(t, LocalServer)
 	c.form = wire.Anthropic
 	got := c.send(`{"model":"m","messages":[`+hello+
 		`],"system":[{"type":"text","text":"x-anthropic-billing-header: cc_version=2.1.328.abc; cc_entrypoint=cli; `+
 		`cch=12345;"},{"type":"text","text":"You are an agent.","cache_control":{"type":"ephemeral"}}]}`, wire.Turn{})
 	wants(t, got, `"system":[{"type":"text","text":"You are an agent."`)
-	c = newClient(t, Box)
+	c = newClient(t, LocalServer)
 	got = c.send(chat("x-anthropic-billing-header: cc_version=2.1.197; cch=1;\n\nYou are an agent.", toolA, hello),
 		wire.Turn{})
 	wants(t, got, `{"role":"system","content":"You are an agent."}`)
@@ -147,11 +147,13 @@ func TestBillingLine(t *testing.T) {
 }
 
 func TestSystemMessages(t *testing.T) {
-	c := newClient(t, Box)
+	c := newClient(t, LocalServer)
 	system := func(text string) string { return `{"role":"system","content":` + string(quote(text)) + `}` }
 	for _, s := range []struct{ name, body, want string }{
-		{"into the user's text", chat("S", toolA, hello, system("Plan")),
-			`{"role":"user","content":"Hello\n\n<system-reminder>\nPlan\n</system-reminder>"}]`},
+		{
+			"into the user's text", chat("S", toolA, hello, system("Plan")),
+			`{"role":"user","content":"Hello\n\n<system-reminder>\nPlan\n</system-reminder>"}]`,
+		},
 		{
 			"into the result", chat("S", toolA, hello, called, result, system("Plan"), system("More")),
 			`"content":"one\n\n<system-reminder>\nPlan\n</system-reminder>\n\n<system-reminder>\nMore\n</system-reminder>"}]`,
@@ -168,8 +170,10 @@ func TestSystemMessages(t *testing.T) {
 			`{"role":"user","content":"<system-reminder>\nPlan\n</system-reminder>"},{"role":"user","content":"Go"}]`,
 		},
 		{"an empty one goes", chat("S", toolA, hello, `{"role":"system","content":[]}`), `"Hello"}]`},
-		{"a counter goes", chat("S", toolA, hello, called, result, system("<total_tokens>1234 tokens left</total_tokens>")),
-			`"content":"one"}]`},
+		{
+			"a counter goes", chat("S", toolA, hello, called, result, system("<total_tokens>1234 tokens left</total_tokens>")),
+			`"content":"one"}]`,
+		},
 	} {
 		c.key = s.name
 		wants(t, c.send(s.body, wire.Turn{}), s.want)
@@ -185,9 +189,11 @@ func TestSystemMessages(t *testing.T) {
 func TestTokenCounters(t *testing.T) {
 	for _, s := range []struct{ text, want string }{
 		{"one\n\n<system-reminder>\n<total_tokens>12 tokens left</total_tokens>\n</system-reminder>", "one"},
-		{"one\n\n<system-reminder>\n<total_tokens>12 tokens " +
-			"left</total_tokens>\n</system-reminder>\n\n<system-reminder>\nPlan\n</system-reminder>",
-			"one\n\n<system-reminder>\nPlan\n</system-reminder>"},
+		{
+			"one\n\n<system-reminder>\n<total_tokens>12 tokens " +
+				"left</total_tokens>\n</system-reminder>\n\n<system-reminder>\nPlan\n</system-reminder>",
+			"one\n\n<system-reminder>\nPlan\n</system-reminder>",
+		},
 		{"one\n<system-reminder>\nPlan\n</system-reminder>\n<system-reminder><total_tokens>1 tokens " +
 			"left</total_tokens></system-reminder>\n", "one\n<system-reminder>\nPlan\n</system-reminder>"},
 		{"<system-reminder>Plan and <total_tokens>12 tokens left</total_tokens></system-reminder>", ""},
@@ -201,7 +207,7 @@ func TestTokenCounters(t *testing.T) {
 			t.Errorf("%q became %q", s.text, got)
 		}
 	}
-	c := newClient(t, Box)
+	c := newClient(t, LocalServer)
 	wants(t, c.send(chat("S", toolA, hello, called,
 		`{"role":"tool","tool_call_id":"1","content":"\u00fc\n\n<system-reminder>\n<total_tokens>9 tokens `+
 			`left</total_tokens>\n</system-reminder>"}`), wire.Turn{}), `"content":"ü"}`)
@@ -210,7 +216,7 @@ func TestTokenCounters(t *testing.T) {
 // TestTokenCountersAgain: a counter in a text of its own is also removed from later requests, which
 // reuse the parsed messages.
 func TestTokenCountersAgain(t *testing.T) {
-	c := newClient(t, Box)
+	c := newClient(t, LocalServer)
 	counted := `{"role":"user","content":[{"type":"text","text":"Go on"},{"type":"text",` +
 		`"text":"<system-reminder>\n<total_tokens>9 tokens left</total_tokens>\n</system-reminder>"}]}`
 	messages := []string{hello, `{"role":"assistant","content":"Yes?"}`, counted}
@@ -236,7 +242,7 @@ func names(body string) (all string) {
 }
 
 func TestToolOrder(t *testing.T) {
-	c := newClient(t, Box)
+	c := newClient(t, LocalServer)
 	c.send(chat("S", toolA+","+toolC, hello), wire.Turn{})
 	more := []string{hello, called, result}
 	for _, s := range []struct{ tools, want string }{
@@ -272,19 +278,19 @@ func TestToolOrder(t *testing.T) {
 }
 
 func TestLateTools(t *testing.T) {
-	rules := Box
+	rules := LocalServer
 	rules.LateTools = true
 	c := newClient(t, rules)
 	c.send(chat("S", toolA+","+toolC, hello), wire.Turn{})
-	told := c.send(chat("S", toolA+","+toolB+","+toolC, hello, called, result), wire.Turn{})
-	if names(told) != "AC" || strings.Count(told, "<tools>") != 1 {
-		t.Errorf("tools %s and %d notes", names(told), strings.Count(told, "<tools>"))
+	third := c.send(chat("S", toolA+","+toolB+","+toolC, hello, called, result), wire.Turn{})
+	if names(third) != "AC" || strings.Count(third, "<tools>") != 1 {
+		t.Errorf("tools %s and %d notes", names(third), strings.Count(third, "<tools>"))
 	}
 	after := c.send(chat("S", toolA+","+toolB+","+toolC, hello, called, result, strings.Replace(called, `"1"`, `"2"`, 1),
 		strings.Replace(result, `"1"`, `"2"`, 1)), wire.Turn{})
-	if before, _, _ := strings.Cut(told, `],"tools"`); !strings.HasPrefix(after, before) ||
+	if before, _, _ := strings.Cut(third, `],"tools"`); !strings.HasPrefix(after, before) ||
 		strings.Count(after, "<tools>") != 1 {
-		t.Errorf("\n%s\ndoes not go on from\n%s", after, told)
+		t.Errorf("\n%s\ndoes not go on from\n%s", after, third)
 	}
 	if got := c.send(strings.Replace(chat("S", toolA+","+toolB+","+toolC, hello, called, result), `"tools"`,
 		`"tool_choice":{"type":"function","function":{"name":"B"}},"tools"`, 1), wire.Turn{}); names(got) != "ACB" {
@@ -295,12 +301,12 @@ func TestLateTools(t *testing.T) {
 const git = "gitStatus: This is the git status at the start of the conversation.\nCurrent branch: main\n\nStatus:\n"
 
 func TestPins(t *testing.T) {
-	c := newClient(t, Box)
+	c := newClient(t, LocalServer)
 	first := c.send(chat("You are an agent.\nToday's date: 2026-11-19\n\n"+git+"M a.go\n", toolA, hello), wire.Turn{})
 	now := "You are an agent.\nToday's date: 2026-11-20\n\n" + git + "M a.go\nM b.go\n"
 	second := c.send(chat(now, toolA, hello, called, result), wire.Turn{})
-	front, _, _ := strings.Cut(first, `],"tools"`)
-	if !strings.HasPrefix(second, front) {
+	prefix, _, _ := strings.Cut(first, `],"tools"`)
+	if !strings.HasPrefix(second, prefix) {
 		t.Errorf("\n%s\ndoes not go on from\n%s", second, first)
 	}
 	wants(t, second,
@@ -316,7 +322,7 @@ func TestPins(t *testing.T) {
 	fourth := c.send(chat("Be brief. "+now, toolA, hello, called, result), wire.Turn{})
 	wants(t, fourth, `"content":"Be brief. You are`, `"content":"one"}]`)
 
-	c = newClient(t, Box)
+	c = newClient(t, LocalServer)
 	reminder := func(day string) string {
 		return `{"role":"user","content":[{"type":"text","text":"<system-reminder>\n# currentDate\nToday's date is ` + day +
 			`.\n\n</system-reminder>"},{"type":"text","text":"Today's date: what is it?"}]}`
@@ -334,13 +340,17 @@ func TestPins(t *testing.T) {
 // any wording, and a note near the end reports the new value.
 func TestShapes(t *testing.T) {
 	for _, c := range []struct{ was, is string }{
-		{"Conversation started: Thursday, November 26, 2026 05:30 PM",
-			"Conversation started: Friday, November 27, 2026 09:30 AM"},
+		{
+			"Conversation started: Thursday, November 26, 2026 05:30 PM",
+			"Conversation started: Friday, November 27, 2026 09:30 AM",
+		},
 		{"Today: 2026-11-26; current working directory: '/a'.", "Today: 2026-11-27; current working directory: '/b'."},
 		{"2026-11-26 17:30 (Thursday)", "2026-11-26 17:31 (Thursday)"},
 		{"Timestamp: 2026-11-26 17:30:12 UTC", "Timestamp: 2026-11-26 17:31:12 UTC"},
-		{"Answer well. The current date and time is Thursday, November 26, 2026 5:30 PM.",
-			"Answer well. The current date and time is Thursday, November 26, 2026 5:31 PM."},
+		{
+			"Answer well. The current date and time is Thursday, November 26, 2026 5:30 PM.",
+			"Answer well. The current date and time is Thursday, November 26, 2026 5:31 PM.",
+		},
 		{"now 2026-11-26T17:30:12.123Z", "now 2026-11-26T17:31:12.456Z"},
 		{"Current working directory: /a", "Current working directory: /b"},
 		{"You work in ~/src/one on a Mac.", "You work in ~/src/two on a Mac."},
@@ -354,11 +364,11 @@ func TestShapes(t *testing.T) {
 		{"Scratch files go to (/tmp/agent-1/work), nowhere else.", "Scratch files go to (/tmp/agent-2/work), nowhere else."},
 		{"Started 2026-11-26T17:30:12+01:00 by cron", "Started 2026-11-27T07:30:12+01:00 by cron"},
 	} {
-		client := newClient(t, Box)
+		client := newClient(t, LocalServer)
 		client.send(chat("Rules.\n"+c.was+"\nMore.", toolA, hello), wire.Turn{})
 		got := client.send(chat("Rules.\n"+c.is+"\nMore.", toolA, hello, called, result), wire.Turn{})
-		front, rest, _ := strings.Cut(strings.ReplaceAll(got, `\\`, `\`), `{"role":"user"`)
-		if !strings.Contains(front, c.was) || !strings.Contains(rest, c.is) {
+		prefix, rest, _ := strings.Cut(strings.ReplaceAll(got, `\\`, `\`), `{"role":"user"`)
+		if !strings.Contains(prefix, c.was) || !strings.Contains(rest, c.is) {
 			t.Errorf("%s became %s: got %s, want the first in the system text and the second told", c.was, c.is, got)
 		}
 	}
@@ -370,10 +380,10 @@ func TestShapes(t *testing.T) {
 		{"See https://a.example/x for more.", "See https://b.example/x for more."},
 		{"Be effaced.", "Be defaced."},
 	} {
-		client := newClient(t, Box)
+		client := newClient(t, LocalServer)
 		client.send(chat("Rules.\n"+c.was+"\nMore.", toolA, hello), wire.Turn{})
 		got := client.send(chat("Rules.\n"+c.is+"\nMore.", toolA, hello, called, result), wire.Turn{})
-		if front, _, _ := strings.Cut(got, `{"role":"user"`); !strings.Contains(front, c.is) {
+		if prefix, _, _ := strings.Cut(got, `{"role":"user"`); !strings.Contains(prefix, c.is) {
 			t.Errorf("%s became %s: got %s, want the system text as it is now", c.was, c.is, got)
 		}
 	}
@@ -385,20 +395,22 @@ func TestShapesOfOpening(t *testing.T) {
 	user := func(text string) string { return `{"role":"user","content":"` + text + `"}` }
 	for name, c := range map[string]struct{ was, is []string }{
 		"own words": {[]string{user("It is 9:30. Mend /src/a.go")}, []string{user("It is 9:31. Mend /src/b.go")}},
-		"a second message": {[]string{user("Rules"), user("cwd: /src/one"), user("Go")},
-			[]string{user("Rules"), user("cwd: /src/two"), user("Go")}},
+		"a second message": {
+			[]string{user("Rules"), user("cwd: /src/one"), user("Go")},
+			[]string{user("Rules"), user("cwd: /src/two"), user("Go")},
+		},
 		"japanese": {[]string{user("今日は2026-11-26です")}, []string{user("今日は2026-11-27です")}},
 	} {
-		client := newClient(t, Box)
+		client := newClient(t, LocalServer)
 		client.send(chat("S", toolA, c.was...), wire.Turn{})
 		second := client.send(chat("S", toolA, append(c.was, called, result)...), wire.Turn{})
 		third := client.send(chat("S", toolA, append(c.is, called, result, `{"role":"assistant","content":"Done"}`,
 			user("Go on"))...), wire.Turn{})
-		front, _, _ := strings.Cut(second, `],"tools"`)
-		if told := strings.Count(third, "no longer holds"); !strings.HasPrefix(third, front) || told != 1 {
-			t.Errorf("%s: got %s told %d times, want it to go on from %s and one telling", name, third, told, front)
+		prefix, _, _ := strings.Cut(second, `],"tools"`)
+		if notes := strings.Count(third, "no longer holds"); !strings.HasPrefix(third, prefix) || notes != 1 {
+			t.Errorf("%s: got %s told %d times, want it to go on from %s and one telling", name, third, notes, prefix)
 		}
-		client = newClient(t, Box)
+		client = newClient(t, LocalServer)
 		client.send(chat("S", toolA, c.was...), wire.Turn{})
 		if got, want := client.send(chat("S", toolA, c.is...), wire.Turn{}), chat("S", toolA, c.is...); got != want {
 			t.Errorf("%s: another task became %s, want %s", name, got, want)
@@ -408,7 +420,7 @@ func TestShapesOfOpening(t *testing.T) {
 
 // TestSurveyedOnce: a text is split into its places only when a conversation first sends it.
 func TestSurveyedOnce(t *testing.T) {
-	c := newClient(t, Box)
+	c := newClient(t, LocalServer)
 	c.send(chat("On 2026-11-26", toolA, hello), wire.Turn{})
 	now := chat("On 2026-11-27", toolA, hello, called, result)
 	a := c.begin(now)
@@ -429,7 +441,7 @@ func TestOrderOfMembers(t *testing.T) {
 	is := toolDef("A", "does a",
 		`{"required":["y","x"],"properties":{"y":{"default":1.0,"type":"number"},"x":{"type":"string"}},"type":"object"}`)
 	other := toolDef("A", "does a", `{"type":"object","properties":{"x":{"type":"string"}},"required":["x"]}`)
-	c := newClient(t, Box)
+	c := newClient(t, LocalServer)
 	c.send(chat("S", was, hello), wire.Turn{})
 	for range 2 {
 		wants(t, c.send(chat("S", is, hello, called, result), wire.Turn{}), was)
@@ -440,7 +452,7 @@ func TestOrderOfMembers(t *testing.T) {
 }
 
 func TestForms(t *testing.T) {
-	c := newClient(t, Box)
+	c := newClient(t, LocalServer)
 	got := c.send(chat("S", toolA, `{"role":"user","content":[{"type":"text","text":"Hello"}]}`, called,
 		`{"role":"tool","tool_call_id":"1","content":[{"type":"text","text":"one"}]}`), wire.Turn{})
 	wants(t, got, hello, result)
@@ -494,7 +506,7 @@ func TestDivergence(t *testing.T) {
 // TestConversationsApart: a side request in the same session, a branch and a refusal leave the
 // conversation unchanged.
 func TestConversationsApart(t *testing.T) {
-	c := newClient(t, Box)
+	c := newClient(t, LocalServer)
 	c.send(chat("S", toolA+","+toolB, hello), wire.Turn{Calls: []wire.Call{{Name: "A", Arguments: `{"x": 1}`}}})
 	side := `{"model":"m","messages":[{"role":"system","content":"Titles"},` + hello + `]}`
 	if got := c.send(side, wire.Turn{Text: "A title"}); got != side {

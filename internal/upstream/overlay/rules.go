@@ -63,15 +63,15 @@ type Switches struct {
 	BillingLine, SystemMessages, TokenCounters, ToolOrder, LateTools, Pins, Forms, ExactAnswers, Thinking bool
 }
 
-// Box holds the rules for a local server.
-var Box = Switches{
+// LocalServer holds the rules for a local server.
+var LocalServer = Switches{
 	BillingLine: true, SystemMessages: true, TokenCounters: true, ToolOrder: true, Pins: true, Forms: true,
 	ExactAnswers: true, Thinking: true,
 }
 
 // Unlisted holds the rules for a local server that accepts calls of unlisted tools.
 var Unlisted = func() Switches {
-	s := Box
+	s := LocalServer
 	s.LateTools = true
 	return s
 }()
@@ -98,7 +98,7 @@ func (r *Rules) Over(s Switches) Switches {
 		return Switches{}
 	case On:
 		if s == (Switches{}) {
-			s = Box
+			s = LocalServer
 		}
 	}
 	for _, f := range []struct {

@@ -14,11 +14,11 @@ func TestRulesOver(t *testing.T) {
 		preset, want Switches
 	}{
 		{"nothing said", nil, Unlisted, Unlisted},
-		{"auto", &Rules{Mode: Auto}, Box, Box},
-		{"off", &Rules{Mode: Off}, Box, Switches{}},
-		{"on, of a hosted API", &Rules{Mode: On}, Switches{}, Box},
+		{"auto", &Rules{Mode: Auto}, LocalServer, LocalServer},
+		{"off", &Rules{Mode: Off}, LocalServer, Switches{}},
+		{"on, of a hosted API", &Rules{Mode: On}, Switches{}, LocalServer},
 		{"on, of a box that takes all calls", &Rules{Mode: On}, Unlisted, Unlisted},
-		{"one off", &Rules{LateTools: &off}, Unlisted, Box},
+		{"one off", &Rules{LateTools: &off}, Unlisted, LocalServer},
 		{"one on", &Rules{LateTools: &on}, Switches{}, onlyLate},
 	} {
 		if got := c.rules.Over(c.preset); got != c.want {

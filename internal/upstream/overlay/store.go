@@ -167,7 +167,7 @@ func (s *Store) Report(key string) []Report {
 }
 
 // link is a message as the client wrote it, by its hash, and by the hash of its shape: without any
-// date, time, path, UUID or hash. Only messages that a person begins with have a shape of their own.
+// date, time, path, UUID or hash. Only messages that a user begins with have a shape of their own.
 type link struct {
 	hash, shape wire.Hash
 	role        wire.Role
@@ -181,7 +181,7 @@ type conversation struct {
 	// base, and behind them what came later.
 	base  *base
 	tools []tool
-	// first are the texts that a person began with, seen those of the last request that differ
+	// first are the texts that a user began with, seen those of the last request that differ
 	// from it and from the base.
 	first, seen []pin
 	// chain are the messages behind the system text in the last request.
@@ -224,7 +224,7 @@ func (l *conversation) Size() int {
 	}
 	for i := range l.notes {
 		n += len(l.notes[i].text) + 80
-		for _, p := range l.notes[i].told {
+		for _, p := range l.notes[i].surroundings {
 			n += len(p) + 16
 		}
 	}

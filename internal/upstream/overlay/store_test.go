@@ -13,7 +13,7 @@ import (
 )
 
 func TestStoreForgets(t *testing.T) {
-	c := newClient(t, Box)
+	c := newClient(t, LocalServer)
 	body := chat("S", toolA+","+toolB, hello)
 	for i := range 3 * maxConversations {
 		c.send(chat("S", toolA, fmt.Sprintf(`{"role":"user","content":"%d"}`, i)), wire.Turn{})
@@ -35,9 +35,9 @@ func TestStoreForgets(t *testing.T) {
 
 // TestStoreIsShared: conversations and bases are weighed, and one tenant cannot evict another's.
 func TestStoreIsShared(t *testing.T) {
-	const most = 256 << 10
-	c := newClient(t, Box)
-	c.open(most)
+	const limit = 256 << 10
+	c := newClient(t, LocalServer)
+	c.open(limit)
 	c.tenant, c.key = "modest", "modest"
 	c.send(chat("S", toolA+","+toolB, hello), wire.Turn{})
 	c.tenant = "greedy"
@@ -45,16 +45,16 @@ func TestStoreIsShared(t *testing.T) {
 	for i := range 100 {
 		c.key = fmt.Sprint("greedy ", i)
 		c.begin(chat(fmt.Sprint(i, long), toolA, hello)).Commit(&wire.Turn{Done: true}, false)
-		if n := c.store.pool.Bytes(); n > most {
-			t.Fatalf("%d bytes are held, want at most %d", n, most)
+		if n := c.store.pool.Bytes(); n > limit {
+			t.Fatalf("%d bytes are held, want at most %d", n, limit)
 		}
 	}
-	if n := c.store.pool.Bytes(); n < most/2 {
-		t.Errorf("a tenant alone in nearly all of the room holds %d bytes of %d", n, most)
+	if n := c.store.pool.Bytes(); n < limit/2 {
+		t.Errorf("a tenant alone in nearly all of the room holds %d bytes of %d", n, limit)
 	}
 	c.begin(chat(strings.Repeat(long, 48), toolA, hello)).Commit(&wire.Turn{Done: true}, false)
-	if n := c.store.pool.Bytes(); n > most {
-		t.Errorf("%d bytes are held with a base larger than the store, want at most %d", n, most)
+	if n := c.store.pool.Bytes(); n > limit {
+		t.Errorf("%d bytes are held with a base larger than the store, want at most %d", n, limit)
 	}
 	c.tenant, c.key = "modest", "modest"
 	if x := c.begin(chat("S", toolB+","+toolA, hello)); x.before == nil || names(string(x.Body)) != "AB" {
@@ -69,7 +69,7 @@ func TestStoreIsShared(t *testing.T) {
 // TestNothingIsKeptOfWhatIsNotAccepted: the store keeps nothing of a request before the upstream
 // accepts it.
 func TestNothingIsKeptOfWhatIsNotAccepted(t *testing.T) {
-	c := newClient(t, Box)
+	c := newClient(t, LocalServer)
 	for i := range 3 {
 		c.begin(chat(fmt.Sprint(i), toolA+","+toolB, hello))
 	}

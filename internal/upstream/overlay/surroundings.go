@@ -30,9 +30,9 @@ var lines = regexp.MustCompile(`^[\s*#-]*((?i:today'?s date|the current date|cur
 	`directory:|Primary working directory:|Current branch:|Additional working directories:|You are powered by the ` +
 	`model|The exact model ID is)`)
 
-// mostSurveyed bounds the texts to survey, in bytes of JSON: clients describe their surroundings in
+// maxSurveyed bounds the texts to survey, in bytes of JSON: clients describe their surroundings in
 // a few thousand bytes.
-const mostSurveyed = 1 << 20
+const maxSurveyed = 1 << 20
 
 // surroundings are the result of surveying a text. They are computed on first use and kept with the
 // text, because a conversation sends the text with each request.
@@ -49,7 +49,7 @@ type surroundings struct {
 
 func (p *pin) survey() *surroundings {
 	p.once.Do(func() {
-		if len(p.raw) > mostSurveyed {
+		if len(p.raw) > maxSurveyed {
 			p.rest, p.shape = p.hash, p.hash
 			return
 		}

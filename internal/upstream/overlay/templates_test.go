@@ -121,8 +121,10 @@ func agentRequests(turns, resumed int) (bodies []string, answers []wire.Turn) {
 			day = "Tuesday"
 		}
 		bodies = append(bodies, chat("You are an agent.\nToday's date: "+day+"\n", strings.Join(tools, ","), messages...))
-		answer := wire.Turn{Text: fmt.Sprintf("Step %d.", i), Thinking: fmt.Sprintf("Thought %d.", i),
-			Calls: []wire.Call{{Name: "A", Arguments: fmt.Sprintf(`{"n": %d}`, i)}}}
+		answer := wire.Turn{
+			Text: fmt.Sprintf("Step %d.", i), Thinking: fmt.Sprintf("Thought %d.", i),
+			Calls: []wire.Call{{Name: "A", Arguments: fmt.Sprintf(`{"n": %d}`, i)}},
+		}
 		if i == resumed-1 {
 			answer = wire.Turn{Text: "Done.", Thinking: "All done."}
 		}
@@ -149,7 +151,7 @@ func agentRequests(turns, resumed int) (bodies []string, answers []wire.Turn) {
 func TestTemplates(t *testing.T) {
 	const turns, resumed = 12, 7
 	bodies, answers := agentRequests(turns, resumed)
-	c := newClient(t, Box)
+	c := newClient(t, LocalServer)
 	sent := make([]string, turns)
 	for i, body := range bodies {
 		sent[i] = c.send(body, answers[i])

@@ -50,7 +50,7 @@ func replay(t *testing.T, file string, format wire.Format) {
 			body = out.Body
 		}
 		x, err := store.Begin(overlay.Conversation{Session: "s"},
-			overlay.Request{Format: format, Body: body, Rules: overlay.Box, At: time.Now()})
+			overlay.Request{Format: format, Body: body, Rules: overlay.LocalServer, At: time.Now()})
 		if err != nil {
 			t.Fatalf("%s, request %d: %v", name, calls, err)
 		}
@@ -127,7 +127,7 @@ func FuzzBegin(f *testing.F) {
 	} {
 		f.Add([]byte(seed), []byte(seed))
 	}
-	rules := overlay.Box
+	rules := overlay.LocalServer
 	rules.LateTools = true
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		for _, format := range []wire.Format{wire.OpenAIChat, wire.Anthropic} {
@@ -156,8 +156,10 @@ func FuzzBegin(f *testing.F) {
 }
 
 func BenchmarkBegin(b *testing.B) {
-	for name, counter := range map[string]string{"unchanged": "",
-		"edited": `,{"role":"system","content":"<total_tokens>9 tokens left</total_tokens>"}`} {
+	for name, counter := range map[string]string{
+		"unchanged": "",
+		"edited":    `,{"role":"system","content":"<total_tokens>9 tokens left</total_tokens>"}`,
+	} {
 		b.Run(name, func(b *testing.B) {
 			var body bytes.Buffer
 			body.WriteString(`{"model":"m","messages":[{"role":"system","content":"S"},{"role":"user","content":"Hi"}`)
@@ -169,7 +171,7 @@ func BenchmarkBegin(b *testing.B) {
 			}
 			body.WriteString(`],"tools":[{"type":"function","function":{"name":"A","parameters":{}}}]}`)
 			store := overlay.NewStore(lru.NewPool[string](overlay.DefaultMemory), nil)
-			q := overlay.Request{Format: wire.OpenAIChat, Body: body.Bytes(), Rules: overlay.Box, At: time.Now()}
+			q := overlay.Request{Format: wire.OpenAIChat, Body: body.Bytes(), Rules: overlay.LocalServer, At: time.Now()}
 			b.SetBytes(int64(body.Len()))
 			b.ReportAllocs()
 			for b.Loop() {

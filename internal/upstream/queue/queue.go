@@ -41,8 +41,8 @@ type Limits struct {
 
 // Ticket describes a request to the queue.
 type Ticket struct {
-	// Person is the user of the request: users take turns.
-	Person string
+	// User is the user of the request: users take turns.
+	User string
 	// Conversation names the conversation, which selects its slot.
 	Conversation string
 	// Side marks a side request: a title, a routing question.
@@ -57,7 +57,7 @@ type Queue struct {
 	mu      sync.Mutex
 	limits  Limits
 	slots   slots
-	people  map[string]*person
+	users   map[string]*user
 	waiting int
 	took    time.Duration // mean duration of requests, 0 before any has ended
 	count   uint64        // number of requests so far
@@ -67,7 +67,7 @@ type Queue struct {
 
 // New returns a queue.
 func New(l Limits) *Queue {
-	q := &Queue{people: make(map[string]*person)}
+	q := &Queue{users: make(map[string]*user)}
 	q.SetLimits(l)
 	return q
 }
@@ -81,8 +81,8 @@ func (q *Queue) SetLimits(l Limits) {
 	q.dispatch()
 }
 
-// Turn is a request's place in the queue, and then in a slot.
-type Turn struct {
+// Place is a request's place in the queue, and then in a slot.
+type Place struct {
 	// Ahead is the number of waiting requests on arrival, Expected the wait expected then.
 	Ahead int
 	// Expected: see Ahead.
@@ -92,7 +92,7 @@ type Turn struct {
 
 	queue   *Queue
 	ticket  Ticket
-	person  *person
+	user    *user
 	ready   chan struct{} // closed when the turn has a slot or lost its place
 	err     error         // reason for a lost place, set before ready is closed
 	number  uint64        // order of arrival
@@ -102,24 +102,24 @@ type Turn struct {
 
 // Enter gives a request its place. If the queue is full, Enter returns ErrFull and a turn that only
 // reports the length of the queue.
-func (q *Queue) Enter(t Ticket) (*Turn, error) {
+func (q *Queue) Enter(t Ticket) (*Place, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	turn := &Turn{queue: q, ticket: t, ready: make(chan struct{}), came: time.Now(), Ahead: q.waiting, Slot: -1}
+	turn := &Place{queue: q, ticket: t, ready: make(chan struct{}), came: time.Now(), Ahead: q.waiting, Slot: -1}
 	turn.Expected = q.expected()
 	// In a full queue, the user with the most waiting requests loses a place to a user with fewer.
-	if q.slots.free() == 0 && q.waiting >= q.limits.Waiting && !q.makeRoom(t.Person) {
+	if q.slots.free() == 0 && q.waiting >= q.limits.Waiting && !q.makeRoom(t.User) {
 		return turn, ErrFull
 	}
 	// Background work must not delay the request.
 	q.interrupt()
-	p := q.people[t.Person]
+	p := q.users[t.User]
 	if p == nil {
-		p = &person{name: t.Person}
-		q.people[t.Person] = p
+		p = &user{name: t.User}
+		q.users[t.User] = p
 	}
 	q.count++
-	turn.person, turn.number = p, q.count
+	turn.user, turn.number = p, q.count
 	p.add(turn)
 	q.waiting++
 	q.dispatch()
@@ -129,25 +129,25 @@ func (q *Queue) Enter(t Ticket) (*Turn, error) {
 // makeRoom takes a place from the user with the most waiting requests, if that user has more than
 // the named one would have.
 func (q *Queue) makeRoom(name string) bool {
-	own := 0
-	if p := q.people[name]; p != nil {
-		own = len(p.turns)
+	already := 0
+	if p := q.users[name]; p != nil {
+		already = len(p.turns)
 	}
-	var most *person
-	for _, p := range q.people {
+	var fullest *user
+	for _, p := range q.users {
 		// Only a user with more waiting requests than the new user would have loses one, so users
 		// do not displace each other in turns.
-		if len(p.turns) > own+1 && (most == nil || p.fuller(most)) {
-			most = p
+		if len(p.turns) > already+1 && (fullest == nil || p.fuller(fullest)) {
+			fullest = p
 		}
 	}
-	if most == nil {
+	if fullest == nil {
 		return false
 	}
-	t := most.last()
-	most.remove(t)
+	t := fullest.last()
+	fullest.remove(t)
 	q.waiting--
-	t.person, t.err = nil, ErrFull
+	t.user, t.err = nil, ErrFull
 	close(t.ready)
 	return true
 }
@@ -155,7 +155,7 @@ func (q *Queue) makeRoom(name string) bool {
 // Wait returns when the turn has a slot. If the client leaves or the maximum wait is over, Wait
 // gives up the place and returns the reason. ErrFull reports that a user with fewer requests has
 // taken the place.
-func (t *Turn) Wait(ctx context.Context) error {
+func (t *Place) Wait(ctx context.Context) error {
 	select {
 	case <-t.ready:
 		return t.err
@@ -183,7 +183,7 @@ func (t *Turn) Wait(ctx context.Context) error {
 }
 
 // Waits reports whether the turn has no slot yet.
-func (t *Turn) Waits() bool {
+func (t *Place) Waits() bool {
 	select {
 	case <-t.ready:
 		return false
@@ -193,7 +193,7 @@ func (t *Turn) Waits() bool {
 }
 
 // Waited returns how long the turn has waited for its slot.
-func (t *Turn) Waited() time.Duration {
+func (t *Place) Waited() time.Duration {
 	t.queue.mu.Lock()
 	defer t.queue.mu.Unlock()
 	if t.started.IsZero() {
@@ -203,30 +203,30 @@ func (t *Turn) Waited() time.Duration {
 }
 
 // Leave releases the slot or the place in the queue. Further calls do nothing.
-func (t *Turn) Leave() {
+func (t *Place) Leave() {
 	q := t.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
-	case t.person == nil:
+	case t.user == nil:
 		return
 	case t.started.IsZero():
-		t.person.remove(t)
+		t.user.remove(t)
 		q.waiting--
 	default:
 		took := time.Since(t.started)
 		q.slots.give(t.Slot)
-		t.person.running--
-		t.person.ended = time.Now()
+		t.user.running--
+		t.user.ended = time.Now()
 		// Side requests are short and would distort the expected wait.
 		if !t.ticket.Side {
 			q.learn(took)
 		}
 	}
-	if t.person.idle() {
-		delete(q.people, t.person.name)
+	if t.user.idle() {
+		delete(q.users, t.user.name)
 	}
-	t.person = nil
+	t.user = nil
 	q.dispatch()
 }
 
@@ -262,11 +262,11 @@ func (q *Queue) RetryAfter() time.Duration {
 func (q *Queue) dispatch() {
 	for q.waiting > 0 && q.slots.free() > 0 {
 		t := q.next()
-		t.person.remove(t)
+		t.user.remove(t)
 		q.waiting--
 		t.Slot = q.slots.take(t.ticket)
 		t.started = time.Now()
-		t.person.running++
+		t.user.running++
 		close(t.ready)
 	}
 	if q.waiting == 0 {
@@ -275,10 +275,10 @@ func (q *Queue) dispatch() {
 }
 
 // next returns the next turn to run.
-func (q *Queue) next() *Turn {
+func (q *Queue) next() *Place {
 	now := time.Now()
-	var best *Turn
-	for _, p := range q.people {
+	var best *Place
+	for _, p := range q.users {
 		t := p.first(now)
 		if t == nil {
 			continue

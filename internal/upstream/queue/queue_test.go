@@ -17,7 +17,7 @@ import (
 )
 
 // enter returns a request that must get a place.
-func enter(t *testing.T, q *Queue, ticket Ticket) *Turn {
+func enter(t *testing.T, q *Queue, ticket Ticket) *Place {
 	t.Helper()
 	turn, err := q.Enter(ticket)
 	if err != nil {
@@ -26,7 +26,7 @@ func enter(t *testing.T, q *Queue, ticket Ticket) *Turn {
 	return turn
 }
 
-func running(t *Turn) bool {
+func running(t *Place) bool {
 	select {
 	case <-t.ready:
 		return true
@@ -37,15 +37,15 @@ func running(t *Turn) bool {
 
 func TestSlotsAreBounded(t *testing.T) {
 	q := New(Limits{Slots: 2, Waiting: 1})
-	a, b := enter(t, q, Ticket{Person: "a"}), enter(t, q, Ticket{Person: "b"})
-	c := enter(t, q, Ticket{Person: "c"})
+	a, b := enter(t, q, Ticket{User: "a"}), enter(t, q, Ticket{User: "b"})
+	c := enter(t, q, Ticket{User: "c"})
 	if !running(a) || !running(b) || running(c) {
 		t.Fatalf("running: %t %t %t, want the first two", running(a), running(b), running(c))
 	}
 	if a.Slot == b.Slot {
 		t.Fatalf("two requests run in slot %d", a.Slot)
 	}
-	d, err := q.Enter(Ticket{Person: "d"})
+	d, err := q.Enter(Ticket{User: "d"})
 	if !errors.Is(err, ErrFull) || d.Ahead != 1 || d.Expected <= 0 {
 		t.Fatalf("a fourth request: %v, %d ahead, %s expected; want it refused behind 1", err, d.Ahead, d.Expected)
 	}
@@ -62,22 +62,22 @@ func TestSlotsAreBounded(t *testing.T) {
 	}
 }
 
-func TestOnePersonDoesNotTakeAll(t *testing.T) {
+func TestOneUserDoesNotTakeAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(Limits{Slots: 1, Waiting: 100})
 		var order []string
-		first := enter(t, q, Ticket{Person: "many"})
-		var rest []*Turn
+		first := enter(t, q, Ticket{User: "many"})
+		var rest []*Place
 		for range 5 {
-			rest = append(rest, enter(t, q, Ticket{Person: "many"}))
+			rest = append(rest, enter(t, q, Ticket{User: "many"}))
 		}
 		time.Sleep(time.Second)
-		rest = append(rest, enter(t, q, Ticket{Person: "one"}), enter(t, q, Ticket{Person: "two"}))
+		rest = append(rest, enter(t, q, Ticket{User: "one"}), enter(t, q, Ticket{User: "two"}))
 		time.Sleep(time.Second)
 		first.Leave()
 		for len(rest) > 0 {
 			i := slices.IndexFunc(rest, running)
-			order = append(order, rest[i].ticket.Person)
+			order = append(order, rest[i].ticket.User)
 			time.Sleep(2 * time.Second)
 			rest[i].Leave()
 			rest = slices.Delete(rest, i, i+1)
@@ -91,17 +91,17 @@ func TestOnePersonDoesNotTakeAll(t *testing.T) {
 func TestConversationsGoBeforeSideRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(Limits{Slots: 1, Waiting: 10})
-		busy := enter(t, q, Ticket{Person: "a"})
-		side := enter(t, q, Ticket{Person: "b", Side: true})
+		busy := enter(t, q, Ticket{User: "a"})
+		side := enter(t, q, Ticket{User: "b", Side: true})
 		time.Sleep(time.Second)
-		main := enter(t, q, Ticket{Person: "c"})
+		main := enter(t, q, Ticket{User: "c"})
 		busy.Leave()
 		if running(side) || !running(main) {
 			t.Fatal("a side request went before a conversation")
 		}
 		// A side request does not wait for ever.
 		time.Sleep(sideAge)
-		another := enter(t, q, Ticket{Person: "d"})
+		another := enter(t, q, Ticket{User: "d"})
 		main.Leave()
 		if !running(side) || running(another) {
 			t.Fatal("a side request starves")
@@ -112,7 +112,7 @@ func TestConversationsGoBeforeSideRequests(t *testing.T) {
 func TestConversationsFindTheirSlot(t *testing.T) {
 	q := New(Limits{Slots: 3, Waiting: 10})
 	run := func(conversation string, side bool) int {
-		turn := enter(t, q, Ticket{Person: conversation, Conversation: conversation, Side: side})
+		turn := enter(t, q, Ticket{User: conversation, Conversation: conversation, Side: side})
 		defer turn.Leave()
 		return turn.Slot
 	}
@@ -145,7 +145,7 @@ func TestWorthOfSlots(t *testing.T) {
 		at := map[string]int{} // slot of the last run
 		found := 0
 		run := func(conversation string, size int, side bool) {
-			turn := enter(t, q, Ticket{Person: conversation, Conversation: conversation, Size: size, Side: side})
+			turn := enter(t, q, Ticket{User: conversation, Conversation: conversation, Size: size, Side: side})
 			turn.Leave()
 			if slot, ok := at[conversation]; ok && slot == turn.Slot {
 				found++
@@ -179,9 +179,9 @@ func TestWorthOfSlots(t *testing.T) {
 func TestLeavingTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(Limits{Slots: 1, Waiting: 2, Patience: time.Minute})
-		busy := enter(t, q, Ticket{Person: "a"})
+		busy := enter(t, q, Ticket{User: "a"})
 		ctx, cancel := context.WithCancelCause(t.Context())
-		gone, late := enter(t, q, Ticket{Person: "b"}), enter(t, q, Ticket{Person: "c"})
+		gone, late := enter(t, q, Ticket{User: "b"}), enter(t, q, Ticket{User: "c"})
 		reason := errors.New("client left")
 		go func() {
 			time.Sleep(time.Second)
@@ -200,7 +200,7 @@ func TestLeavingTheQueue(t *testing.T) {
 			t.Errorf("gave up after %s", waited)
 		}
 		busy.Leave()
-		if err := enter(t, q, Ticket{Person: "d"}).Wait(ctx); err != nil {
+		if err := enter(t, q, Ticket{User: "d"}).Wait(ctx); err != nil {
 			t.Errorf("a request that has its slot is turned away: %v", err)
 		}
 	})
@@ -208,9 +208,9 @@ func TestLeavingTheQueue(t *testing.T) {
 
 func TestChangedLimits(t *testing.T) {
 	q := New(Limits{Slots: 2, Waiting: 10})
-	turns := make([]*Turn, 0, 4)
+	turns := make([]*Place, 0, 4)
 	for i := range 4 {
-		turns = append(turns, enter(t, q, Ticket{Person: fmt.Sprint(i)}))
+		turns = append(turns, enter(t, q, Ticket{User: fmt.Sprint(i)}))
 	}
 	q.SetLimits(Limits{Slots: 1, Waiting: 10})
 	turns[0].Leave()
@@ -247,12 +247,12 @@ func TestNobodyStarves(t *testing.T) {
 				q := New(Limits{Slots: 2, Waiting: 100})
 				waits := make([][]time.Duration, 8)
 				var (
-					mu     sync.Mutex
-					people sync.WaitGroup
+					mu    sync.Mutex
+					users sync.WaitGroup
 				)
 				agent := func(p int, random *rand.Rand) {
 					for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); {
-						turn, err := q.Enter(Ticket{Person: fmt.Sprint(p), Conversation: fmt.Sprint(p)})
+						turn, err := q.Enter(Ticket{User: fmt.Sprint(p), Conversation: fmt.Sprint(p)})
 						if err == nil {
 							err = turn.Wait(t.Context())
 						}
@@ -278,12 +278,12 @@ func TestNobodyStarves(t *testing.T) {
 						agents = c.agents
 					}
 					for a := range agents {
-						people.Go(func() { agent(p, rand.New(rand.NewPCG(uint64(a), uint64(p)))) })
+						users.Go(func() { agent(p, rand.New(rand.NewPCG(uint64(a), uint64(p)))) })
 						time.Sleep(time.Millisecond) // fixes the order of arrival
 					}
 				}
-				people.Wait()
-				var sum, longest time.Duration
+				users.Wait()
+				var sum, maxRun time.Duration
 				n, requests := 0, make([]int, len(waits))
 				for p, list := range waits {
 					n, requests[p] = n+len(list), len(list)
@@ -291,14 +291,14 @@ func TestNobodyStarves(t *testing.T) {
 						sum += w
 					}
 					if p > 0 || c.agents == 1 {
-						longest = max(longest, slices.Max(list))
+						maxRun = max(maxRun, slices.Max(list))
 					}
 				}
 				mean := sum / time.Duration(n)
-				t.Logf("%d requests, waits: mean %s, longest %s (%.2f); by person %v", n, mean, longest,
-					longest.Seconds()/mean.Seconds(), requests)
-				if longest > 2*mean {
-					t.Errorf("the longest wait, %s, is over twice the mean, %s", longest, mean)
+				t.Logf("%d requests, waits: mean %s, longest %s (%.2f); by person %v", n, mean, maxRun,
+					maxRun.Seconds()/mean.Seconds(), requests)
+				if maxRun > 2*mean {
+					t.Errorf("the longest wait, %s, is over twice the mean, %s", maxRun, mean)
 				}
 				if alike := requests[:len(requests)-c.long]; slices.Min(alike)*3 < slices.Max(alike)*2 {
 					t.Errorf("people had %v requests", requests)
@@ -312,16 +312,16 @@ func TestNobodyStarves(t *testing.T) {
 // equal shares and no further.
 func TestRoomIsShared(t *testing.T) {
 	q := New(Limits{Slots: 1, Waiting: 6})
-	first := enter(t, q, Ticket{Person: "many"})
-	var many, few []*Turn
+	first := enter(t, q, Ticket{User: "many"})
+	var many, few []*Place
 	for range 6 {
-		many = append(many, enter(t, q, Ticket{Person: "many"}))
+		many = append(many, enter(t, q, Ticket{User: "many"}))
 	}
-	if _, err := q.Enter(Ticket{Person: "many"}); !errors.Is(err, ErrFull) {
+	if _, err := q.Enter(Ticket{User: "many"}); !errors.Is(err, ErrFull) {
 		t.Fatalf("one's own request made room: %v", err)
 	}
 	for i := range 3 {
-		few = append(few, enter(t, q, Ticket{Person: "few"}))
+		few = append(few, enter(t, q, Ticket{User: "few"}))
 		if err := many[5-i].Wait(t.Context()); !errors.Is(err, ErrFull) {
 			t.Errorf("the last of many requests waits: %v", err)
 		}
@@ -330,12 +330,12 @@ func TestRoomIsShared(t *testing.T) {
 			t.Fatalf("%d wait, want 6", waiting)
 		}
 	}
-	if _, err := q.Enter(Ticket{Person: "few"}); !errors.Is(err, ErrFull) {
+	if _, err := q.Enter(Ticket{User: "few"}); !errors.Is(err, ErrFull) {
 		t.Errorf("more than a share was given: %v", err)
 	}
-	title := enter(t, q, Ticket{Person: "third", Side: true})
-	third := enter(t, q, Ticket{Person: "third"})
-	fourth := enter(t, q, Ticket{Person: "fourth"}) // two each of three: a side request goes first
+	title := enter(t, q, Ticket{User: "third", Side: true})
+	third := enter(t, q, Ticket{User: "third"})
+	fourth := enter(t, q, Ticket{User: "fourth"}) // two each of three: a side request goes first
 	if title.err == nil && third.err == nil && many[2].err == nil && few[2].err == nil {
 		t.Error("nobody made room for the fourth")
 	}
@@ -345,22 +345,22 @@ func TestRoomIsShared(t *testing.T) {
 	first.Leave()
 	for range 6 {
 		all := append(append(slices.Clone(many), few...), title, third, fourth)
-		i := slices.IndexFunc(all, func(turn *Turn) bool { return running(turn) && turn.person != nil && turn.err == nil })
+		i := slices.IndexFunc(all, func(turn *Place) bool { return running(turn) && turn.user != nil && turn.err == nil })
 		if i < 0 {
 			t.Fatal("nobody runs")
 		}
 		all[i].Leave()
 	}
-	if r, w := q.Length(); r != 0 || w != 0 || len(q.people) != 0 {
-		t.Errorf("%d run, %d wait, %d people", r, w, len(q.people))
+	if r, w := q.Length(); r != 0 || w != 0 || len(q.users) != 0 {
+		t.Errorf("%d run, %d wait, %d people", r, w, len(q.users))
 	}
 
 	q = New(Limits{Slots: 1, Waiting: 3}) // two users cannot share it equally
 	for range 4 {
-		enter(t, q, Ticket{Person: "many"})
+		enter(t, q, Ticket{User: "many"})
 	}
-	enter(t, q, Ticket{Person: "few"})
-	if _, err := q.Enter(Ticket{Person: "few"}); !errors.Is(err, ErrFull) {
+	enter(t, q, Ticket{User: "few"})
+	if _, err := q.Enter(Ticket{User: "few"}); !errors.Is(err, ErrFull) {
 		t.Errorf("a place more changed hands: %v", err)
 	}
 }

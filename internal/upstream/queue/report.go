@@ -15,12 +15,12 @@ type Report struct {
 	Slots, Running, Waiting int
 	// Expected is the wait of a request that came now.
 	Expected time.Duration
-	// People lists the users with requests in the queue.
-	People []PersonReport
+	// Users lists the users with requests in the queue.
+	Users []UserReport
 }
 
-// PersonReport is one user's part of a [Report].
-type PersonReport struct {
+// UserReport is one user's part of a [Report].
+type UserReport struct {
 	// Name is the user's name in tickets.
 	Name string
 	// Running and Waiting count the user's requests.
@@ -32,9 +32,9 @@ func (q *Queue) Report() Report {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	r := Report{Slots: q.slots.limit, Running: q.slots.busy, Waiting: q.waiting, Expected: q.expected()}
-	for _, p := range q.people {
-		r.People = append(r.People, PersonReport{p.name, p.running, len(p.turns)})
+	for _, p := range q.users {
+		r.Users = append(r.Users, UserReport{p.name, p.running, len(p.turns)})
 	}
-	slices.SortFunc(r.People, func(a, b PersonReport) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(r.Users, func(a, b UserReport) int { return cmp.Compare(a.Name, b.Name) })
 	return r
 }

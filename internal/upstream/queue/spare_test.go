@@ -14,8 +14,8 @@ import (
 // conversation. A request ends the work and gets a slot at once.
 func TestSpare(t *testing.T) {
 	q := New(Limits{Slots: 2, Waiting: 4})
-	first := served(t, q, Ticket{Person: "a", Conversation: "one"})
-	second := served(t, q, Ticket{Person: "a", Conversation: "two"})
+	first := served(t, q, Ticket{User: "a", Conversation: "one"})
+	second := served(t, q, Ticket{User: "a", Conversation: "two"})
 
 	got := make(chan *Spare, 1)
 	go func() {
@@ -45,7 +45,7 @@ func TestSpare(t *testing.T) {
 		t.Errorf("it ended at once: %v", err)
 	}
 
-	third := served(t, q, Ticket{Person: "b", Conversation: "three"})
+	third := served(t, q, Ticket{User: "b", Conversation: "three"})
 	if err := context.Cause(s.Context); !errors.Is(err, ErrWanted) {
 		t.Errorf("it goes on beside a request: %v", err)
 	}
@@ -68,7 +68,7 @@ func TestSpare(t *testing.T) {
 }
 
 // served runs a request.
-func served(t *testing.T, q *Queue, k Ticket) *Turn {
+func served(t *testing.T, q *Queue, k Ticket) *Place {
 	t.Helper()
 	turn := enter(t, q, k)
 	if err := turn.Wait(t.Context()); err != nil {

@@ -56,7 +56,7 @@ func BenchmarkKnown(b *testing.B) {
 			l := relay.Layer(caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 				p, _ := httpx.Whole(r)
 				sent = len(p.Data)
-				w.Header().Set(delta.Held, "h")
+				w.Header().Set(delta.Handle, "h")
 				if r.Header.Get("Content-Encoding") != "" {
 					w.Header().Set(delta.Delta, delta.Made)
 				}

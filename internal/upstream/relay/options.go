@@ -19,7 +19,7 @@ const (
 	// DefaultTTL is how long what nobody uses is kept.
 	DefaultTTL = 3 * time.Hour
 
-	longestTTL = 7 * 24 * time.Hour
+	maxTTL = 7 * 24 * time.Hour
 )
 
 // Options says what the upstream holds of conversations, so that requests need carry no
@@ -79,7 +79,7 @@ func (o *Options) Threaded(size int) bool {
 
 // ValidateTTL reports a lifetime out of range. 0 stands for the default.
 func ValidateTTL(ttl caddy.Duration) error {
-	if t := time.Duration(ttl); t != 0 && (t < time.Second || t > longestTTL) {
+	if t := time.Duration(ttl); t != 0 && (t < time.Second || t > maxTTL) {
 		return fmt.Errorf("ttl must be between 1s and 7d, got %s", t)
 	}
 	return nil

@@ -19,8 +19,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
 )
 
-// headerHeld reports to the client how its request was sent upstream.
-const headerHeld = "X-Llm-Cache-Retained"
+// headerRetained reports to the client how its request was sent upstream.
+const headerRetained = "X-Llm-Cache-Retained"
 
 // relay is the layer.
 type relay struct {
@@ -91,7 +91,7 @@ func (l *relay) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 type sending struct {
 	httpx.Answer
 	*relay
-	turn     *retain.Turn
+	turn     *retain.Transfer
 	body     []byte // the client's
 	as, last form
 	ear      retain.Ear // observes a retained answer
@@ -143,12 +143,12 @@ func (s attempts) Judge(a *httpx.Attempt) httpx.Verdict {
 	case v.Missed != "" && !final:
 		return s.miss(v.Missed)
 	case s.as != plain:
-		s.turn.Hold(v)
+		s.turn.Retain(v)
 	case a.Status/100 == 2:
 		s.turn.Refuse()
 	}
 	if s.shows {
-		h[headerHeld] = []string{says(s.turn)}
+		h[headerRetained] = []string{says(s.turn)}
 	}
 	return httpx.Accept
 }
@@ -167,7 +167,7 @@ func isTimeout(err error) bool {
 }
 
 // says returns the value of the header about the request's form.
-func says(t *retain.Turn) string {
+func says(t *retain.Transfer) string {
 	whole := "; whole=" + strconv.Itoa(len(t.Request.Body))
 	if t.Delta != nil {
 		return "delta; sent=" + strconv.Itoa(len(t.Delta)) + whole
@@ -175,7 +175,7 @@ func says(t *retain.Turn) string {
 	return "whole; cause=" + string(t.Cause) + whole
 }
 
-// Begin implements [httpx.Interceptor].
+// Begin implements [httpx.Receiver].
 func (s *sending) Begin(status int) {
 	h := s.Header()
 	if kind := httpx.MediaType(h.Get("Content-Type")); status/100 == 2 && s.as != plain && httpx.Coding(h) == "" {
@@ -184,7 +184,7 @@ func (s *sending) Begin(status int) {
 	s.Send()
 }
 
-// Take implements [httpx.Interceptor].
+// Take implements [httpx.Receiver].
 func (s *sending) Take(p []byte) (n int, err error) {
 	if s.ear == nil || len(p) == 0 {
 		return s.ResponseWriter.Write(p)
@@ -211,12 +211,12 @@ func (s *sending) hear(p []byte) {
 			return
 		}
 		s.ear = nil
-		s.turn.Hold(v)
+		s.turn.Retain(v)
 		if s.heard != nil {
 			s.heard(v)
 		}
 	})
 }
 
-// Holds implements [httpx.Interceptor].
-func (*sending) Holds() bool { return false }
+// Buffering implements [httpx.Receiver].
+func (*sending) Buffering() bool { return false }

@@ -25,8 +25,8 @@ type Request struct {
 	View *wire.View
 	// Plain is the body without retaining, nil if it equals Body.
 	Plain []byte
-	// Own is the client's own delta, nil for a whole request.
-	Own *Own
+	// Continuation is the client's own delta, nil for a whole request.
+	Continuation *Continuation
 	// Lost reports that a handle has expired. Nil: no handle has. It must not call the engine.
 	Lost func(handle string) bool
 	// Last is the request with its last message only, for drivers that send it.
@@ -35,8 +35,8 @@ type Request struct {
 	Mark string
 }
 
-// Own is a client's own request that continues an answer.
-type Own struct {
+// Continuation is a client's own request that continues an answer.
+type Continuation struct {
 	// Handle is the continued answer's id.
 	Handle string
 	// Body is the request, Items its messages without the brackets.
@@ -93,7 +93,7 @@ type Driver interface {
 	// Delta returns the body to send instead of the whole, nil for the whole. front is a lower
 	// bound for the common prefix of base and request, in bytes. A nil base means that the upstream
 	// has retained other states, but none of this conversation.
-	Delta(base *Base, r *Request) (delta []byte, front int)
+	Delta(base *Base, r *Request) (delta []byte, common int)
 	// Dress sets the header fields that describe the body: the whole if sent is nil, else a delta
 	// against base. The header is the request's own.
 	Dress(h http.Header, k Key, base *Base, sent []byte)

@@ -40,9 +40,9 @@ type talk struct {
 type Engine struct {
 	driver Driver
 
-	held   *lru.Cache[Key, sessioncache.Tenant, *entry] // its lock guards all below, too
-	newest map[talk]Key                                 // the conversation of a session that was held last
-	at     map[Side]int                                 // how many are held
+	entries *lru.Cache[Key, sessioncache.Tenant, *entry] // its lock guards all below, too
+	newest  map[talk]Key                                 // the conversation of a session that was held last
+	at      map[Side]int                                 // how many are held
 }
 
 // entry is what is known of one conversation.
@@ -56,7 +56,7 @@ type entry struct {
 // long as something unused is taken to be held.
 func New(d Driver, pool *lru.Pool[sessioncache.Tenant], life time.Duration, now func() time.Time) *Engine {
 	e := &Engine{driver: d, newest: map[talk]Key{}, at: map[Side]int{}}
-	e.held = lru.New(lru.Options[Key, sessioncache.Tenant, *entry]{Pool: pool, TTL: life, Now: now, Dropped: e.dropped})
+	e.entries = lru.New(lru.Options[Key, sessioncache.Tenant, *entry]{Pool: pool, TTL: life, Now: now, Dropped: e.dropped})
 	return e
 }
 
@@ -73,11 +73,11 @@ func (e *Engine) dropped(old *lru.Entry[Key, sessioncache.Tenant, *entry]) {
 // Driver is the way in which the upstreams hold.
 func (e *Engine) Driver() Driver { return e.driver }
 
-// Turn is one request, from the decision how it is sent to what came of it.
-type Turn struct {
+// Transfer is one request, from the decision how it is sent to what came of it.
+type Transfer struct {
 	engine *Engine
 	from   *entry // nil where nothing is gone on from
-	front  int    // bytes that what is gone on from and the request begin with
+	common int    // bytes that what is gone on from and the request begin with
 	// Key is what it is of.
 	Key Key
 	// Request is what is forwarded.
@@ -91,11 +91,11 @@ type Turn struct {
 }
 
 // Begin decides how a request is sent. The turn has to be ended.
-func (e *Engine) Begin(k Key, r *Request) *Turn {
-	t := &Turn{engine: e, Key: k, Request: r}
+func (e *Engine) Begin(k Key, r *Request) *Transfer {
+	t := &Transfer{engine: e, Key: k, Request: r}
 	met := t.find()
 	if t.Base != nil || met && t.Cause == Unknown {
-		if t.Delta, t.front = e.driver.Delta(t.Base, r); t.Delta != nil {
+		if t.Delta, t.common = e.driver.Delta(t.Base, r); t.Delta != nil {
 			t.Cause = ""
 		} else if t.Base != nil {
 			t.Cause = Larger
@@ -108,9 +108,9 @@ func (e *Engine) Begin(k Key, r *Request) *Turn {
 // Answered returns what a conversation's last answer was, if this is the request that
 // got it, or says nothing beyond it: that is all.
 func (e *Engine) Answered(k Key, r *Request) (o *Outcome, all bool) {
-	e.held.Lock()
-	defer e.held.Unlock()
-	found := e.held.Get(k)
+	e.entries.Lock()
+	defer e.entries.Unlock()
+	found := e.entries.Get(k)
 	if found == nil || found.Value.base.Outcome == nil {
 		return nil, false
 	}
@@ -125,15 +125,15 @@ func (e *Engine) Answered(k Key, r *Request) (o *Outcome, all bool) {
 
 // find finds what can be gone on from, and why not. met tells that the upstream holds
 // something of the tenant's.
-func (t *Turn) find() (met bool) {
+func (t *Transfer) find() (met bool) {
 	e := t.engine
-	e.held.Lock()
-	defer e.held.Unlock()
-	found := e.held.Get(t.Key)
+	e.entries.Lock()
+	defer e.entries.Unlock()
+	found := e.entries.Get(t.Key)
 	met = e.at[t.Key.Side] > 0
 	if found == nil { // a sister's begins alike, more often than not
 		if k, ok := e.newest[talk{t.Key.Side, t.Key.Session}]; ok && !e.driver.Once() {
-			found = e.held.Get(k)
+			found = e.entries.Get(k)
 		}
 	}
 	if found == nil {
@@ -157,18 +157,18 @@ func (t *Turn) find() (met bool) {
 	}
 	if lost := t.Request.Lost; lost != nil && lost(found.Value.base.Handle) {
 		t.Cause = Lost
-		e.held.Drop(found)
+		e.entries.Drop(found)
 		return met
 	}
-	e.held.Use(found)
+	e.entries.Use(found)
 	t.from, t.Base = found.Value, base
 	t.from.flying++
 	return met
 }
 
-// Hold notes that the upstream holds what an answer says it does. The body is copied, as
+// Retain notes that the upstream holds what an answer says it does. The body is copied, as
 // far as it is not the one that the turn goes on from and nobody else does.
-func (t *Turn) Hold(v Verdict) {
+func (t *Transfer) Retain(v Verdict) {
 	if v.Handle == "" {
 		return
 	}
@@ -182,18 +182,18 @@ func (t *Turn) Hold(v Verdict) {
 		b.prior = &prior
 	}
 	if t.Request.View == nil { // else the hashes are all that is compared
-		front := t.inherit()
-		b.Body, b.Sums = append(front, t.Request.Body[len(front):]...), t.Request.Sums
+		prefix := t.inherit()
+		b.Body, b.Sums = append(prefix, t.Request.Body[len(prefix):]...), t.Request.Sums
 	}
 	t.put(b)
 }
 
 // Refuse notes that the upstream holds nothing of the conversation, for as long as it
 // is used.
-func (t *Turn) Refuse() { t.put(new(Base)) }
+func (t *Transfer) Refuse() { t.put(new(Base)) }
 
 // put takes in what the upstream holds.
-func (t *Turn) put(b *Base) {
+func (t *Transfer) put(b *Base) {
 	size := int64(overhead + cap(b.Body) + (len(b.History)+len(b.Sums))*len(wire.Hash{}))
 	if b.prior != nil {
 		size += int64(len(b.prior.History) * len(wire.Hash{}))
@@ -202,48 +202,48 @@ func (t *Turn) put(b *Base) {
 		size += int64(len(b.Outcome.Handle) + len(b.Outcome.Text) + len(b.Outcome.Mark))
 	}
 	e := t.engine
-	e.held.Lock()
-	defer e.held.Unlock()
-	if before := e.held.Get(t.Key); before != nil {
-		e.held.Drop(before)
+	e.entries.Lock()
+	defer e.entries.Unlock()
+	if before := e.entries.Get(t.Key); before != nil {
+		e.entries.Drop(before)
 	}
 	// The indices come first: an entry that does not fit is dropped from them at once.
 	e.newest[talk{t.Key.Side, t.Key.Session}] = t.Key
 	e.at[t.Key.Side]++
-	e.held.Put(t.Key, t.Key.Tenant, &entry{key: t.Key, base: b}, size)
+	e.entries.Put(t.Key, t.Key.Tenant, &entry{key: t.Key, base: b}, size)
 }
 
 // inherit returns the bytes that the request and what it goes on from begin with, in
 // memory that is the caller's to append to.
-func (t *Turn) inherit() []byte {
+func (t *Transfer) inherit() []byte {
 	e := t.engine
-	e.held.Lock()
-	defer e.held.Unlock()
-	if found := e.held.Get(t.Key); found != nil && found.Value == t.from && t.from.flying == 1 {
-		e.held.Drop(found)
-		return t.Base.Body[:t.front]
+	e.entries.Lock()
+	defer e.entries.Unlock()
+	if found := e.entries.Get(t.Key); found != nil && found.Value == t.from && t.from.flying == 1 {
+		e.entries.Drop(found)
+		return t.Base.Body[:t.common]
 	}
 	return make([]byte, 0, len(t.Request.Body)+len(t.Request.Body)/8) // the next one is longer
 }
 
 // Miss notes that the upstream does not hold what it was thought to. The whole is to be
 // sent.
-func (t *Turn) Miss(why Cause) {
+func (t *Transfer) Miss(why Cause) {
 	e := t.engine
-	e.held.Lock()
+	e.entries.Lock()
 	if t.from != nil {
-		if found := e.held.Get(t.from.key); found != nil && found.Value == t.from {
-			e.held.Drop(found)
+		if found := e.entries.Get(t.from.key); found != nil && found.Value == t.from {
+			e.entries.Drop(found)
 		}
 	}
 	if why == Foreign { // whatever it held, it is another server now
-		for k := range e.held.OldestOf(t.Key.Tenant) {
+		for k := range e.entries.OldestOf(t.Key.Tenant) {
 			if k.Key.Side == t.Key.Side {
-				e.held.Drop(k)
+				e.entries.Drop(k)
 			}
 		}
 	}
-	e.held.Unlock()
+	e.entries.Unlock()
 	missed.WithLabelValues(e.driver.Name(), string(why)).Inc()
 	resent.WithLabelValues(e.driver.Name()).Inc()
 	bytesSent.WithLabelValues(e.driver.Name(), "sent").Add(float64(len(t.Request.Body)))
@@ -252,39 +252,39 @@ func (t *Turn) Miss(why Cause) {
 
 // Forget forgets what a tenant has under a handle: its client has had that deleted.
 func (e *Engine) Forget(s Side, handle string) {
-	e.held.Lock()
-	defer e.held.Unlock()
-	for old := range e.held.OldestOf(s.Tenant) {
+	e.entries.Lock()
+	defer e.entries.Unlock()
+	for old := range e.entries.OldestOf(s.Tenant) {
 		if old.Key.Side == s && old.Value.base.goesBy(handle) {
-			e.held.Drop(old)
+			e.entries.Drop(old)
 		}
 	}
 }
 
 // Clear forgets all conversations.
 func (e *Engine) Clear() {
-	e.held.Lock()
-	defer e.held.Unlock()
-	e.held.Clear()
+	e.entries.Lock()
+	defer e.entries.Unlock()
+	e.entries.Clear()
 }
 
 // ForgetSession forgets the conversations of a tenant's session.
 func (e *Engine) ForgetSession(t sessioncache.Tenant, session string) {
-	e.held.Lock()
-	defer e.held.Unlock()
-	for old := range e.held.OldestOf(t) {
+	e.entries.Lock()
+	defer e.entries.Unlock()
+	for old := range e.entries.OldestOf(t) {
 		if old.Key.Session == session {
-			e.held.Drop(old)
+			e.entries.Drop(old)
 		}
 	}
 }
 
 // End ends the turn.
-func (t *Turn) End() {
+func (t *Transfer) End() {
 	if t.from == nil {
 		return
 	}
-	t.engine.held.Lock()
-	defer t.engine.held.Unlock()
+	t.engine.entries.Lock()
+	defer t.engine.entries.Unlock()
 	t.from.flying--
 }

@@ -49,8 +49,10 @@ func newBench(t *testing.T, once bool, memory int64) *bench {
 }
 
 func key(tenant byte, session string, conversation byte) retain.Key {
-	return retain.Key{Side: retain.Side{Tenant: sessioncache.Tenant{tenant}, Upstream: "u"}, Session: session,
-		Conversation: wire.Hash{conversation}}
+	return retain.Key{
+		Side: retain.Side{Tenant: sessioncache.Tenant{tenant}, Upstream: "u"}, Session: session,
+		Conversation: wire.Hash{conversation},
+	}
 }
 
 func hashes(s string) (all []wire.Hash) {
@@ -61,7 +63,7 @@ func hashes(s string) (all []wire.Hash) {
 }
 
 // expect begins a turn with a history of the body's bytes, and checks its delta and cause.
-func (b *bench) expect(k retain.Key, body, delta string, why retain.Cause) *retain.Turn {
+func (b *bench) expect(k retain.Key, body, delta string, why retain.Cause) *retain.Transfer {
 	b.Helper()
 	t := b.Begin(k, &retain.Request{Body: []byte(body), History: hashes(body)})
 	if string(t.Delta) != delta || t.Cause != why {
@@ -70,11 +72,11 @@ func (b *bench) expect(k retain.Key, body, delta string, why retain.Cause) *reta
 	return t
 }
 
-// held does the same, and retains the request under a handle.
-func (b *bench) held(k retain.Key, body, delta string, why retain.Cause, handle string) {
+// retains does the same, and retains the request under a handle.
+func (b *bench) retains(k retain.Key, body, delta string, why retain.Cause, handle string) {
 	b.Helper()
 	t := b.expect(k, body, delta, why)
-	t.Hold(retain.Verdict{Handle: handle})
+	t.Retain(retain.Verdict{Handle: handle})
 	t.End()
 }
 
@@ -83,8 +85,8 @@ func (b *bench) held(k retain.Key, body, delta string, why retain.Cause, handle 
 func TestDecide(t *testing.T) {
 	b := newBench(t, false, 1<<20)
 	k := key(1, "s", 1)
-	b.held(k, "ab", "", retain.Unknown, "h1")
-	b.held(k, "abc", "h1: c", "", "h2")
+	b.retains(k, "ab", "", retain.Unknown, "h1")
+	b.retains(k, "abc", "h1: c", "", "h2")
 	b.expect(k, "abcd", "h2: d", "").End()
 	b.expect(k, "abxd", "", retain.Diverged).End()
 	b.expect(k, "ab", "", retain.Diverged).End()
@@ -99,7 +101,7 @@ func TestDecide(t *testing.T) {
 	if turn.Cause != retain.Bound || turn.Delta != nil {
 		t.Errorf("another model: %q, %q", turn.Delta, turn.Cause)
 	}
-	turn.Hold(retain.Verdict{Handle: "h3", History: hashes("abcdA")}) // with the answer
+	turn.Retain(retain.Verdict{Handle: "h3", History: hashes("abcdA")}) // with the answer
 	turn.End()
 	b.expect(k, "abcdA", "", retain.Bound).End()
 	turn = b.Begin(k, &retain.Request{Body: []byte("abcdB"), History: hashes("abcdB"), Bound: wire.Hash{1}})
@@ -118,8 +120,8 @@ func TestDecide(t *testing.T) {
 func TestMiss(t *testing.T) {
 	b := newBench(t, false, 1<<20)
 	k, sister := key(1, "s", 1), key(1, "s", 2)
-	b.held(k, "ab", "", retain.Unknown, "h1")
-	b.held(sister, "abc", "h1: c", "", "h2")
+	b.retains(k, "ab", "", retain.Unknown, "h1")
+	b.retains(sister, "abc", "h1: c", "", "h2")
 	turn := b.expect(k, "abd", "h1: d", "")
 	turn.Miss("gone")
 	if turn.Delta != nil || turn.Cause != "gone" {
@@ -131,7 +133,7 @@ func TestMiss(t *testing.T) {
 
 	// A late miss does not remove a state retained in the meantime.
 	late := b.expect(sister, "abcf", "h2: f", "")
-	b.held(sister, "abce", "h2: e", "", "h3")
+	b.retains(sister, "abce", "h2: e", "", "h3")
 	late.Miss("gone")
 	late.End()
 	b.expect(sister, "abceg", "h3: g", "").End()
@@ -148,7 +150,7 @@ func TestForget(t *testing.T) {
 	b := newBench(t, false, 1<<20)
 	for _, k := range []retain.Key{key(1, "s", 1), key(1, "r", 2), key(2, "s", 1)} {
 		turn := b.Begin(k, &retain.Request{Body: []byte("ab"), History: hashes("ab")})
-		turn.Hold(retain.Verdict{Handle: "h" + string(rune('0'+k.Conversation[0]))})
+		turn.Retain(retain.Verdict{Handle: "h" + string(rune('0'+k.Conversation[0]))})
 		turn.End()
 	}
 	b.Forget(retain.Side{Tenant: sessioncache.Tenant{1}, Upstream: "v"}, "h1")
@@ -164,11 +166,11 @@ func TestForget(t *testing.T) {
 func TestOnce(t *testing.T) {
 	b := newBench(t, true, 1<<20)
 	k := key(1, "s", 1)
-	b.held(k, "ab", "", retain.Unknown, "h1")
+	b.retains(k, "ab", "", retain.Unknown, "h1")
 	first := b.expect(k, "abc", "h1: c", "")
 	b.expect(k, "abd", "", retain.InFlight).End()
 	b.expect(key(1, "s", 2), "abd", "all: abd", "").End() // not for another conversation
-	first.Hold(retain.Verdict{Handle: "h2"})
+	first.Retain(retain.Verdict{Handle: "h2"})
 	first.End()
 	b.expect(k, "abce", "h2: e", "").End()
 }
@@ -178,11 +180,11 @@ func TestBounds(t *testing.T) {
 	b := newBench(t, false, 40_000)
 	body := string(bytes.Repeat([]byte("a"), 900)) // 16 bytes of hashes for each
 	small, large := key(1, "s", 1), byte(2)
-	b.held(small, body, "", retain.Unknown, "h")
+	b.retains(small, body, "", retain.Unknown, "h")
 	for i := range 8 {
 		k := key(large, string(rune('a'+i)), 1)
 		turn := b.Begin(k, &retain.Request{Body: []byte(body), History: hashes(body)})
-		turn.Hold(retain.Verdict{Handle: "x"})
+		turn.Retain(retain.Verdict{Handle: "x"})
 		turn.End()
 	}
 	b.expect(small, body+"b", "h: b", "").End()

@@ -28,8 +28,10 @@ var (
 	decided = metric.Known(metric.CounterVec("retain_requests_total",
 		"Requests to upstreams that hold conversations, by what was sent: delta, or the cause why it was the whole.",
 		"driver", "sent"),
-		drivers, []string{"delta", string(Unknown), string(Bound), string(Diverged), string(InFlight), string(Lost),
-			string(Larger), string(Refused)})
+		drivers, []string{
+			"delta", string(Unknown), string(Bound), string(Diverged), string(InFlight), string(Lost),
+			string(Larger), string(Refused),
+		})
 	missed = metric.Known(metric.CounterVec("retain_misses_total", "Deltas that an upstream did not take, by cause.",
 		"driver", "cause"),
 		drivers, []string{string(Foreign), string(Cut)})
@@ -38,7 +40,7 @@ var (
 )
 
 // count counts a request before it is sent.
-func (e *Engine) count(t *Turn) {
+func (e *Engine) count(t *Transfer) {
 	sent, what := len(t.Request.Body), string(t.Cause)
 	if t.Delta != nil {
 		sent, what = len(t.Delta), "delta"

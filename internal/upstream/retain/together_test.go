@@ -47,7 +47,7 @@ func TestTogether(t *testing.T) {
 				}
 				handle := fmt.Sprint(g, " ", i)
 				upstream.Store(handle, body)
-				turn.Hold(retain.Verdict{Handle: handle})
+				turn.Retain(retain.Verdict{Handle: handle})
 				turn.End()
 			}
 		})
@@ -104,7 +104,7 @@ func TestPieces(t *testing.T) {
 			}
 		}
 		kept = body
-		turn.Hold(retain.Verdict{Handle: fmt.Sprint(i)})
+		turn.Retain(retain.Verdict{Handle: fmt.Sprint(i)})
 		turn.End()
 	}
 }

@@ -50,12 +50,12 @@ func (r *Retention) CaddyfileOptions() option.Options {
 // part is the feature of one site.
 type part struct {
 	*feature.Site
-	options  *relay.Options
-	engines  *relay.Engines
-	engine   *retain.Engine // towards an origin, nil without one
-	letta    *letta.Site    // nil if the upstream is none
-	carriers *socket.Pool   // nil where nothing goes over WebSockets
-	sockets  *websocket.Server
+	options     *relay.Options
+	engines     *relay.Engines
+	engine      *retain.Engine // towards an origin, nil without one
+	letta       *letta.Site    // nil if the upstream is none
+	connections *socket.Pool   // nil where nothing goes over WebSockets
+	sockets     *websocket.Server
 }
 
 // Open implements [feature.Feature].
@@ -71,7 +71,7 @@ func (r *Retention) Open(s *feature.Site) (*feature.Part, error) {
 	}
 	layers := map[string]feature.Layer{"threads": p.threads}
 	if r.WebSocket {
-		p.carriers = socket.NewPool(s.Now)
+		p.connections = socket.NewPool(s.Now)
 		layers["websocket"] = p.websocket
 	}
 	if p.letta != nil {
@@ -84,7 +84,7 @@ func (r *Retention) Open(s *feature.Site) (*feature.Part, error) {
 		Layers: layers, Serve: p.serve, Complete: p.complete, Forget: p.forget,
 		Close: func() {
 			p.sockets.Close()
-			p.carriers.Close()
+			p.connections.Close()
 		},
 	}, nil
 }
@@ -105,11 +105,11 @@ func (s *part) key(p *feature.Request) func(r *http.Request) retain.Key {
 // keeps reports whether a provider may keep conversations of a format as they go out from here: nothing
 // behind the edits changes them. Under eager, history is edited all the time.
 func (s *part) keeps(f wire.Format) bool {
-	return threads.Kept(f) && s.Upstream.Holds(f) && s.Upstream.Verbatim(f) && s.Pipeline.Policy() != pipeline.Eager
+	return threads.Kept(f) && s.Upstream.CanRetain(f) && s.Upstream.Verbatim(f) && s.Pipeline.Policy() != pipeline.Eager
 }
 
-// own is the client's own request, if that goes on from an answer.
-type own struct{ *retain.Own }
+// continuation is the client's own request, if that goes on from an answer.
+type continuation struct{ *retain.Continuation }
 
 // complete returns the whole conversation of a request that goes on from an answer, so that it is read,
 // edited and accounted for as if the client had sent all of it.
@@ -126,7 +126,10 @@ func (s *part) complete(r *http.Request, p *feature.Request, v *wire.View, room 
 	if err != nil || whole.Conversation.Partial || !whole.OffersTools() {
 		return nil
 	}
-	feature.Attachment[own](p).Own = &retain.Own{Handle: v.Conversation.Continues, Body: v.Raw, Items: threads.Items(v)}
+	feature.Attachment[continuation](p).Continuation = &retain.Continuation{
+		Handle: v.Conversation.Continues, Body: v.Raw,
+		Items: threads.Items(v),
+	}
 	return whole
 }
 
@@ -159,9 +162,9 @@ func (s *part) threads(next caddyhttp.Handler, p *feature.Request) caddyhttp.Han
 	if !byProvider {
 		return next
 	}
-	var sent *retain.Own // by the client
+	var sent *retain.Continuation // by the client
 	if p.Partial {
-		sent = feature.Attachment[own](p).Own
+		sent = feature.Attachment[continuation](p).Continuation
 	}
 	v, key := p.View, s.key(p)
 	engine, book := s.engines.Threads(v.Format)
@@ -192,9 +195,9 @@ func (s *part) websocket(next caddyhttp.Handler, p *feature.Request) caddyhttp.H
 		return next
 	}
 	key := s.key(p)
-	return relay.Layer(s.carriers.Layer(next, key), s.engines.Sockets(), s.Upstream.Headers,
+	return relay.Layer(s.connections.Layer(next, key), s.engines.Sockets(), s.Upstream.Headers,
 		func(r *http.Request, body []byte) (retain.Key, *retain.Request) {
-			return key(r), s.carriers.Request(body, v)
+			return key(r), s.connections.Request(body, v)
 		}, nil)
 }
 
@@ -207,19 +210,20 @@ func (s *part) speakLetta(next caddyhttp.Handler, p *feature.Request) caddyhttp.
 func (s *part) origin(next caddyhttp.Handler, p *feature.Request) caddyhttp.Handler {
 	key := s.key(p)
 	return relay.Layer(next, s.engine, s.Upstream.Headers, func(r *http.Request, body []byte) (retain.Key,
-		*retain.Request) {
+		*retain.Request,
+	) {
 		return key(r), &retain.Request{Body: body}
 	}, nil)
 }
 
 // forget forgets a deleted answer wherever it is kept. It was stored nowhere else if it was held for a
 // client's WebSocket.
-func (s *part) forget(r *http.Request, x *resource.Resource) func() (own bool) {
+func (s *part) forget(r *http.Request, x *resource.Resource) func() (ours bool) {
 	tenants := s.State.Tenants()
 	side := retain.Side{Tenant: tenants.Of(r), Upstream: s.CollectionKey(r, x)}
 	return func() bool {
 		relay.Of(s.State).Forget(side, x.ID)
-		s.carriers.Forget(side, x.ID)
+		s.connections.Forget(side, x.ID)
 		letta.Of(s.State).Forget(side, x.ID)
 		return websocket.Of(s.State).Forget(x.ID, func(r *http.Request) bool { return s.side(r, tenants.Of(r)) == side })
 	}

@@ -32,7 +32,7 @@ var (
 // listen returns the server of a site's sockets.
 func listen(s *feature.Site) *websocket.Server {
 	return &websocket.Server{
-		MaxMessage: s.Upstream.MaxBody, Kept: websocket.Of(s.State), Behind: s.Upstream.Holds(wire.OpenAIResponses),
+		MaxMessage: s.Upstream.MaxBody, Kept: websocket.Of(s.State), Behind: s.Upstream.CanRetain(wire.OpenAIResponses),
 		Open: func() websocket.Room { return budget.Of(s.State.Instance).Open() }, Background: httpx.Background,
 		Failure: func(e []byte) (int, []byte) {
 			return translate.ReadFailure(wire.OpenAIResponses, 0, e).Write(wire.OpenAIResponses)

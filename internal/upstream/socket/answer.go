@@ -77,7 +77,7 @@ func (a *answer) refuse(event []byte) error {
 	h := a.w.Header()
 	gjson.GetBytes(event, "headers").ForEach(func(k, v gjson.Result) bool {
 		name := http.CanonicalHeaderKey(k.Str)
-		if told(name) && v.Type == gjson.String {
+		if forClient(name) && v.Type == gjson.String {
 			h.Set(name, v.Str)
 		}
 		return true
@@ -91,9 +91,9 @@ func (a *answer) refuse(event []byte) error {
 	return err
 }
 
-// told reports whether an error's header is for the client. Headers about the connection and the
+// forClient reports whether an error's header is for the client. Headers about the connection and the
 // module's own headers are not.
-func told(name string) bool {
+func forClient(name string) bool {
 	switch name {
 	case "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Set-Cookie", "Trailer", "Transfer-Encoding",
 		"Upgrade":

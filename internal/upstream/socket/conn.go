@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// largestEvent bounds one message of the upstream, in bytes.
-	largestEvent = 32 << 20
+	// maxEvent bounds one message of the upstream, in bytes.
+	maxEvent = 32 << 20
 	// slowest bounds the time for sending a message to the upstream.
 	slowest = time.Minute
 )

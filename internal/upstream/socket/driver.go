@@ -77,7 +77,7 @@ func bound(body []byte) (out wire.Hash) {
 }
 
 // Delta implements [retain.Driver].
-func (Driver) Delta(base *retain.Base, r *retain.Request) (delta []byte, front int) {
+func (Driver) Delta(base *retain.Base, r *retain.Request) (delta []byte, common int) {
 	if base == nil || len(base.History) >= len(r.History) {
 		return nil, 0
 	}

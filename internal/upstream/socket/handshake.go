@@ -56,7 +56,7 @@ func by(r *http.Request) (out [sha256.Size]byte) {
 }
 
 // dial opens a connection along a request's route. Without one, it returns the reason.
-func (c *carrier) dial(r *http.Request, who caller) (_ *conn, why string) {
+func (c *layer) dial(r *http.Request, who caller) (_ *conn, why string) {
 	if !c.pool.reserve() {
 		return nil, full
 	}
@@ -67,16 +67,18 @@ func (c *carrier) dial(r *http.Request, who caller) (_ *conn, why string) {
 		c.pool.put(nil)
 		return nil, why
 	}
-	ws.SetReadLimit(largestEvent)
-	opened := &conn{caller: who, pool: c.pool, ws: ws, cancel: cancel, events: make(chan []byte),
-		gone: make(chan struct{})}
+	ws.SetReadLimit(maxEvent)
+	opened := &conn{
+		caller: who, pool: c.pool, ws: ws, cancel: cancel, events: make(chan []byte),
+		gone: make(chan struct{}),
+	}
 	c.pool.put(opened)
 	go httpx.Background("reading a WebSocket", func() { opened.listen(ctx) })
 	return opened, ""
 }
 
 // shake performs a handshake. The goroutine that carries the connection lives as long as ctx.
-func (c *carrier) shake(
+func (c *layer) shake(
 	r *http.Request, ctx context.Context, cancel context.CancelFunc,
 ) (_ *websocket.Conn, why string) {
 	t := &taken{header: make(http.Header), settled: make(chan struct{})}
@@ -84,8 +86,10 @@ func (c *carrier) shake(
 	wait, stop := context.WithTimeout(r.Context(), patience)
 	defer stop()
 	ws, res, err := websocket.Dial(wait, "http://upstream/", &websocket.DialOptions{
-		HTTPClient: &http.Client{Transport: hs,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		HTTPClient: &http.Client{
+			Transport:     hs,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
 		HTTPHeader: hs.request.Header,
 	})
 	if res != nil && res.Body != nil {
@@ -111,8 +115,10 @@ func upgrade(r *http.Request, w http.ResponseWriter) *http.Request {
 			delete(out.Header, name)
 		}
 	}
-	for _, name := range [...]string{"Accept", "Accept-Encoding", "Connection", "Expect", "Te", "Transfer-Encoding",
-		"Upgrade"} {
+	for _, name := range [...]string{
+		"Accept", "Accept-Encoding", "Connection", "Expect", "Te", "Transfer-Encoding",
+		"Upgrade",
+	} {
 		delete(out.Header, name)
 	}
 	const betas = "Openai-Beta"
@@ -140,12 +146,12 @@ func (h *handshake) RoundTrip(r *http.Request) (*http.Response, error) {
 		defer h.cancel()
 		defer func() {
 			if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // the very value
-				t.settle(0, nil, errors.New("panicked"))
+				t.report(0, nil, errors.New("panicked"))
 				panic(p)
 			}
 		}()
 		err := h.next.ServeHTTP(t, h.request)
-		t.settle(t.status, nil, err)
+		t.report(t.status, nil, err)
 	})
 	select {
 	case <-t.settled:
@@ -156,7 +162,10 @@ func (h *handshake) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.err != nil {
 		return nil, t.err
 	}
-	res := &http.Response{StatusCode: t.final, Header: t.told, Body: http.NoBody, Request: r, ProtoMajor: 1, ProtoMinor: 1}
+	res := &http.Response{
+		StatusCode: t.final, Header: t.answered, Body: http.NoBody, Request: r, ProtoMajor: 1,
+		ProtoMinor: 1,
+	}
 	if t.conn != nil {
 		res.Body = t.conn
 	}
@@ -169,24 +178,24 @@ type taken struct {
 	header http.Header
 	status int
 
-	once    sync.Once
-	settled chan struct{} // closed once the fields below are set
-	final   int
-	told    http.Header
-	conn    net.Conn
-	err     error
+	once     sync.Once
+	settled  chan struct{} // closed once the fields below are set
+	final    int
+	answered http.Header
+	conn     net.Conn
+	err      error
 }
 
-// settle reports the outcome of the handshake to the dialer, once.
-func (t *taken) settle(status int, c net.Conn, err error) {
+// report reports the outcome of the handshake to the dialer, once.
+func (t *taken) report(status int, c net.Conn, err error) {
 	t.once.Do(func() {
 		if status == 0 {
 			status = http.StatusOK
 		}
-		t.told = make(http.Header, len(t.header))
+		t.answered = make(http.Header, len(t.header))
 		for name, values := range t.header { // names may not be in canonical form
 			name = http.CanonicalHeaderKey(name)
-			t.told[name] = append(t.told[name], values...)
+			t.answered[name] = append(t.answered[name], values...)
 		}
 		t.final, t.conn, t.err = status, c, err
 		close(t.settled)
@@ -215,6 +224,6 @@ func (t *taken) Flush() {}
 // Hijack implements [http.Hijacker].
 func (t *taken) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	near, far := net.Pipe()
-	t.settle(http.StatusSwitchingProtocols, near, nil)
+	t.report(http.StatusSwitchingProtocols, near, nil)
 	return far, bufio.NewReadWriter(bufio.NewReader(far), bufio.NewWriter(far)), nil
 }

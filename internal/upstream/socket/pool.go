@@ -12,25 +12,25 @@ import (
 )
 
 const (
-	// mostConnections bounds the connections of a site.
-	mostConnections = 128
-	// longestIdle is how long an idle connection is kept.
-	longestIdle = 5 * time.Minute
-	// longestLife is the maximum age of a connection for a new request: providers close connections
+	// maxConnections bounds the connections of a site.
+	maxConnections = 128
+	// maxIdle is how long an idle connection is kept.
+	maxIdle = 5 * time.Minute
+	// maxLife is the maximum age of a connection for a new request: providers close connections
 	// after 60 minutes.
-	longestLife = 55 * time.Minute
+	maxLife = 55 * time.Minute
 	// refusal is how long an upstream without WebSockets is not tried again.
 	refusal = 10 * time.Minute
 )
 
-// mostRefused bounds the remembered refusals.
-const mostRefused = 4096
+// maxRefused bounds the remembered refusals.
+const maxRefused = 4096
 
 // Pool holds the open connections of one site.
 type Pool struct {
-	now  func() time.Time
-	most int
-	idle time.Duration
+	now   func() time.Time
+	limit int
+	idle  time.Duration
 
 	mu      sync.Mutex
 	closed  bool
@@ -43,7 +43,7 @@ type Pool struct {
 // NewPool returns an empty pool.
 func NewPool(now func() time.Time) *Pool {
 	return &Pool{
-		now: now, most: mostConnections, idle: longestIdle,
+		now: now, limit: maxConnections, idle: maxIdle,
 		open: map[*conn]struct{}{}, last: map[string]*conn{}, refused: map[retain.Side]time.Time{},
 	}
 }
@@ -57,7 +57,7 @@ func (p *Pool) lost(handle string) bool {
 }
 
 // worn reports that a connection is too old for another request.
-func (p *Pool) worn(c *conn) bool { return p.now().Sub(c.born) >= longestLife }
+func (p *Pool) worn(c *conn) bool { return p.now().Sub(c.born) >= maxLife }
 
 // take acquires the connection that keeps an answer. It returns nil without one for this caller.
 func (p *Pool) take(handle string, who caller) *conn {
@@ -99,7 +99,7 @@ func (p *Pool) reserve() bool {
 	if p.closed {
 		return false
 	}
-	if len(p.open)+p.opening >= p.most {
+	if len(p.open)+p.opening >= p.limit {
 		var oldest *conn
 		for c := range p.open {
 			if !c.busy && (oldest == nil || c.used.Before(oldest.used)) {
@@ -215,7 +215,7 @@ func (p *Pool) refuse(s retain.Side) {
 			delete(p.refused, other)
 		}
 	}
-	if len(p.refused) >= mostRefused { // forget any of them
+	if len(p.refused) >= maxRefused { // forget any of them
 		for other := range p.refused {
 			delete(p.refused, other)
 			break

@@ -28,9 +28,9 @@ type Book struct {
 }
 
 const (
-	// mostGone bounds what is remembered of what was forgotten, longestAnswer is for how long.
-	mostGone      = 10_000
-	longestAnswer = time.Hour
+	// maxGone bounds what is remembered of what was forgotten, maxAnswer is for how long.
+	maxGone   = 10_000
+	maxAnswer = time.Hour
 )
 
 // page is where an answer stands.
@@ -129,8 +129,8 @@ func (b *Book) Clear() {
 // leave has nothing kept any more of what is on its way under a page or goes on from it. It
 // is called with the lock held.
 func (b *Book) leave(p page) {
-	if p.answer != "" && len(b.gone) < mostGone {
-		b.gone[p] = b.now().Add(longestAnswer)
+	if p.answer != "" && len(b.gone) < maxGone {
+		b.gone[p] = b.now().Add(maxAnswer)
 	}
 }
 

@@ -43,7 +43,7 @@ func newBook(memory int64) *book {
 }
 
 // upTo returns a limit in bytes.
-func upTo(most int64) func(int64) bool { return func(n int64) bool { return n <= most } }
+func upTo(limit int64) func(int64) bool { return func(n int64) bool { return n <= limit } }
 
 func side(tenant byte, upstream string) retain.Side {
 	return retain.Side{Tenant: sessioncache.Tenant{tenant}, Upstream: upstream}
@@ -286,43 +286,71 @@ func TestEchoed(t *testing.T) {
 		same     bool
 	}{
 		"order and escapes": {wire.Anthropic, `{"type":"text","text":"é"}`, `{"text":"\u00e9","type":"text"}`, true},
-		"nothing said": {wire.Anthropic, `{"type":"text","text":"B","citations":null}`, `{"type":"text","text":"B"}`,
-			true},
-		"an empty text": {wire.Anthropic, `{"type":"text","text":"B"},{"type":"text","text":" "}`,
-			`{"type":"text","text":"B"}`, true},
-		"a marker": {wire.Anthropic, `{"type":"text","text":"B"}`,
-			`{"type":"text","text":"B","cache_control":{"type":"ephemeral"}}`, true},
-		"large numbers": {wire.Anthropic, `{"type":"tool_use","id":"t","name":"T","input":{"n":9007199254740993}}`,
-			`{"type":"tool_use","id":"t","name":"T","input":{"n":9007199254740992}}`, false},
+		"nothing said": {
+			wire.Anthropic, `{"type":"text","text":"B","citations":null}`, `{"type":"text","text":"B"}`,
+			true,
+		},
+		"an empty text": {
+			wire.Anthropic, `{"type":"text","text":"B"},{"type":"text","text":" "}`,
+			`{"type":"text","text":"B"}`, true,
+		},
+		"a marker": {
+			wire.Anthropic, `{"type":"text","text":"B"}`,
+			`{"type":"text","text":"B","cache_control":{"type":"ephemeral"}}`, true,
+		},
+		"large numbers": {
+			wire.Anthropic, `{"type":"tool_use","id":"t","name":"T","input":{"n":9007199254740993}}`,
+			`{"type":"tool_use","id":"t","name":"T","input":{"n":9007199254740992}}`, false,
+		},
 		"another text": {wire.Anthropic, `{"type":"text","text":"B"}`, `{"type":"text","text":"B."}`, false},
-		"another signature": {wire.Anthropic, `{"type":"thinking","thinking":"t","signature":"s"}`,
-			`{"type":"thinking","thinking":"t","signature":"r"}`, false},
-		"without thinking": {wire.Anthropic, `{"type":"thinking","thinking":"t","signature":"s"},{"type":"text","text":"B"}`,
-			`{"type":"text","text":"B"}`, false},
-		"a message's id": {wire.OpenAIResponses,
+		"another signature": {
+			wire.Anthropic, `{"type":"thinking","thinking":"t","signature":"s"}`,
+			`{"type":"thinking","thinking":"t","signature":"r"}`, false,
+		},
+		"without thinking": {
+			wire.Anthropic, `{"type":"thinking","thinking":"t","signature":"s"},{"type":"text","text":"B"}`,
+			`{"type":"text","text":"B"}`, false,
+		},
+		"a message's id": {
+			wire.OpenAIResponses,
 			`{"id":"msg_1","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text",` +
 				`"text":"é","annotations":[]}]}`,
-			`{"role":"assistant","type":"message","content":[{"text":"\u00e9","type":"output_text"}]}`, true},
-		"a message's text": {wire.OpenAIResponses,
+			`{"role":"assistant","type":"message","content":[{"text":"\u00e9","type":"output_text"}]}`, true,
+		},
+		"a message's text": {
+			wire.OpenAIResponses,
 			`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"B"}]}`,
-			`{"role":"assistant","content":"B"}`, true},
-		"another phase": {wire.OpenAIResponses,
+			`{"role":"assistant","content":"B"}`, true,
+		},
+		"another phase": {
+			wire.OpenAIResponses,
 			`{"type":"message","role":"assistant","phase":"final_answer","content":[{"type":"output_text","text":"B"}]}`,
-			`{"type":"message","role":"assistant","phase":"commentary","content":[{"type":"output_text","text":"B"}]}`, false},
-		"a call": {wire.OpenAIResponses,
+			`{"type":"message","role":"assistant","phase":"commentary","content":[{"type":"output_text","text":"B"}]}`, false,
+		},
+		"a call": {
+			wire.OpenAIResponses,
 			`{"id":"fc_1","type":"function_call","status":"completed","call_id":"c","name":"T","arguments":"{\"a\": 1}"}`,
-			`{"type":"function_call","call_id":"c","name":"T","arguments":"{\"a\":1}"}`, true},
-		"another call": {wire.OpenAIResponses,
+			`{"type":"function_call","call_id":"c","name":"T","arguments":"{\"a\":1}"}`, true,
+		},
+		"another call": {
+			wire.OpenAIResponses,
 			`{"type":"function_call","call_id":"c","name":"T","arguments":"{\"a\":1}"}`,
-			`{"type":"function_call","call_id":"c","name":"T","arguments":"{\"a\":2}"}`, false},
-		"a broken call": {wire.OpenAIResponses,
+			`{"type":"function_call","call_id":"c","name":"T","arguments":"{\"a\":2}"}`, false,
+		},
+		"a broken call": {
+			wire.OpenAIResponses,
 			`{"type":"function_call","call_id":"c","name":"T","arguments":"{\"a\":1}"}`,
-			`{"type":"function_call","call_id":"c","name":"T","arguments":"{\"a\":1}x"}`, false},
-		"reasoning": {wire.OpenAIResponses,
+			`{"type":"function_call","call_id":"c","name":"T","arguments":"{\"a\":1}x"}`, false,
+		},
+		"reasoning": {
+			wire.OpenAIResponses,
 			`{"id":"rs_1","type":"reasoning","summary":[{"type":"summary_text","text":"t"}],"encrypted_content":"e"}`,
-			`{"type":"reasoning","summary":[],"encrypted_content":"e"}`, true},
-		"other reasoning": {wire.OpenAIResponses, `{"type":"reasoning","summary":[],"encrypted_content":"e"}`,
-			`{"type":"reasoning","summary":[],"encrypted_content":"f"}`, false},
+			`{"type":"reasoning","summary":[],"encrypted_content":"e"}`, true,
+		},
+		"other reasoning": {
+			wire.OpenAIResponses, `{"type":"reasoning","summary":[],"encrypted_content":"e"}`,
+			`{"type":"reasoning","summary":[],"encrypted_content":"f"}`, false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			said := func(answer string) []wire.Hash {
@@ -345,70 +373,70 @@ func TestEchoed(t *testing.T) {
 func TestDelta(t *testing.T) {
 	long := strings.Repeat("A", 3000)
 	for name, c := range map[string]struct {
-		f    wire.Format
-		body string
-		own  string // the client's own delta, "" for a whole request
-		held int    // number of messages
-		want string // "" for none
+		f            wire.Format
+		body         string
+		continuation string // the client's own delta, "" for a whole request
+		retained     int    // number of messages
+		want         string // "" for none
 	}{
 		"what the client sent": {
-			f: wire.Anthropic, held: 2,
+			f: wire.Anthropic, retained: 2,
 			body: `{"model":"m","messages":[{"role":"user","content":"` + long + `"},` + threadReply +
 				`,{"role":"user","content":"C"}],"thread":{"type":"create"}}`,
-			own: `{"messages": [{"role":"user","content":"C"}], "model":"m", "thread":{"type":"continue",` +
+			continuation: `{"messages": [{"role":"user","content":"C"}], "model":"m", "thread":{"type":"continue",` +
 				`"previous_message_id":"h"}}`,
 			want: `{"messages": [{"role":"user","content":"C"}], "model":"m", "thread":{"type":"continue",` +
 				`"previous_message_id":"h"}}`,
 		},
 		"edited": {
-			f: wire.Anthropic, held: 2,
+			f: wire.Anthropic, retained: 2,
 			body: `{"model":"m","messages":[{"role":"user","content":"` + long + `"},` + threadReply +
 				`,{"role":"user","content":"C'"}],"thread":{"type":"create"}}`,
-			own: `{"model":"m","messages":[{"role":"user","content":"C"}],"thread":{"type":"continue",` +
+			continuation: `{"model":"m","messages":[{"role":"user","content":"C"}],"thread":{"type":"continue",` +
 				`"previous_message_id":"h"}}`,
 			want: `{"model":"m","messages":[{"role":"user","content":"C'"}],"thread":{"type":"continue",` +
 				`"previous_message_id":"h"}}`,
 		},
 		"all of it": {
-			f: wire.Anthropic, held: 2,
+			f: wire.Anthropic, retained: 2,
 			body: `{"model":"m","system":"S","tools":[{"name":"T"}],"messages":[{"role":"user","content":"` + long + `"},` +
 				threadReply + `,{"role":"user","content":"C"}]}`,
 			want: `{"model":"m","messages":[{"role":"user","content":"C"}],"thread":{"type":"continue",` +
 				`"previous_message_id":"h"}}`,
 		},
 		"a marker too far in front": {
-			f: wire.Anthropic, held: 2,
+			f: wire.Anthropic, retained: 2,
 			body: `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"` + long +
 				`","cache_control":{"type":"ephemeral"}}]},` + threadReply + `,{"role":"user","content":"C"}]}`,
 		},
 		"nothing new": {
-			f: wire.Anthropic, held: 3,
+			f: wire.Anthropic, retained: 3,
 			body: `{"model":"m","messages":[{"role":"user","content":"` + long + `"},` + threadReply +
 				`,{"role":"user","content":"C"}]}`,
 		},
 		"larger": {
-			f: wire.OpenAIResponses, held: 1,
+			f: wire.OpenAIResponses, retained: 1,
 			body: `{"model":"m","input":[{"role":"user"},{"role":"user","content":"C"}]}`,
 		},
 		"items": {
-			f: wire.OpenAIResponses, held: 2,
+			f: wire.OpenAIResponses, retained: 2,
 			body: `{"model":"m","input":[{"role":"user","content":"` + long + `"},` + itemReply +
 				`,{"role":"user","content":"C'"}]}`,
-			own:  `{"model":"m","previous_response_id":"h","input":"C"}`,
-			want: `{"model":"m","previous_response_id":"h","input":[{"role":"user","content":"C'"}]}`,
+			continuation: `{"model":"m","previous_response_id":"h","input":"C"}`,
+			want:         `{"model":"m","previous_response_id":"h","input":[{"role":"user","content":"C'"}]}`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var own *retain.Own
-			if c.own != "" {
-				v := view(t, c.f, c.own)
-				own = &retain.Own{Handle: v.Conversation.Continues, Body: v.Raw, Items: Items(v)}
+			var continuation *retain.Continuation
+			if c.continuation != "" {
+				v := view(t, c.f, c.continuation)
+				continuation = &retain.Continuation{Handle: v.Conversation.Continues, Body: v.Raw, Items: Items(v)}
 			}
-			r := Request(c.f, []byte(c.body), nil, own)
+			r := Request(c.f, []byte(c.body), nil, continuation)
 			if r == nil {
 				t.Fatal("there is no request")
 			}
-			base := &retain.Base{Handle: "h", Request: retain.Request{History: r.History[:c.held]}}
+			base := &retain.Base{Handle: "h", Request: retain.Request{History: r.History[:c.retained]}}
 			got, _ := NewDriver(c.f).Delta(base, r)
 			if string(got) != c.want {
 				t.Errorf("got\n%s, want\n%s", got, c.want)
@@ -439,8 +467,10 @@ func TestBound(t *testing.T) {
 	if string(was.Plain) != body || gjson.GetBytes(was.Body, "thread.type").Str != "create" {
 		t.Errorf("it goes as %s, or as %s", was.Body, was.Plain)
 	}
-	for _, none := range []string{`{"messages":[]}`, `[]`,
-		`{"model":"m","messages":[{"role":"user","content":"A"}],"thread":{"type":"continue","previous_message_id":"h"}}`} {
+	for _, none := range []string{
+		`{"messages":[]}`, `[]`,
+		`{"model":"m","messages":[{"role":"user","content":"A"}],"thread":{"type":"continue","previous_message_id":"h"}}`,
+	} {
 		if r := Request(wire.Anthropic, []byte(none), nil, nil); r != nil {
 			t.Errorf("%s is held", none)
 		}
@@ -464,8 +494,10 @@ func TestRead(t *testing.T) {
 		{wire.Anthropic, false, 400, `{"error":{"details":{"error_code":"thread_unsupported_request"}}}`, "", true},
 		{wire.Anthropic, true, 429, `{}`, "", false},
 		{wire.Anthropic, true, 200, ``, "", false},
-		{wire.OpenAIResponses, true, 400, `{"error":{"code":"previous_response_not_found"}}`, "previous_response_not_found",
-			false},
+		{
+			wire.OpenAIResponses, true, 400, `{"error":{"code":"previous_response_not_found"}}`, "previous_response_not_found",
+			false,
+		},
 		{wire.OpenAIResponses, true, 400, `{"error":{"details":{"error_code":"thread_not_found"}}}`, retain.Refused, false},
 	} {
 		v := NewDriver(c.f).Read(c.delta, c.status, http.Header{}, []byte(c.body))
@@ -487,18 +519,28 @@ func TestHear(t *testing.T) {
 		handle string
 		reply  string
 	}{
-		"a message": {wire.Anthropic, thread,
+		"a message": {
+			wire.Anthropic, thread,
 			`{"id":"msg_1","type":"message","role":"assistant","content":[{"type":"text","text":"B"}],"stop_reason":"end_turn"}`,
-			"msg_1", threadReply},
-		"an item": {wire.OpenAIResponses, items,
-			`{"id":"resp_1","object":"response","status":"completed","output":[` + itemReply + `]}`, "resp_1", itemReply},
-		"an item that is kept elsewhere": {wire.OpenAIResponses, items,
+			"msg_1", threadReply,
+		},
+		"an item": {
+			wire.OpenAIResponses, items,
+			`{"id":"resp_1","object":"response","status":"completed","output":[` + itemReply + `]}`, "resp_1", itemReply,
+		},
+		"an item that is kept elsewhere": {
+			wire.OpenAIResponses, items,
 			`{"id":"resp_1","object":"response","status":"completed","output":[{"type":"reasoning","id":"rs_1","summary":[]},` +
-				itemReply + `]}`, "", ""},
-		"a failed one": {wire.OpenAIResponses, items,
-			`{"id":"resp_1","object":"response","status":"failed","error":{"code":"x"},"output":[]}`, "", ""},
-		"a cut one": {wire.Anthropic, thread,
-			`{"id":"msg_1","type":"message","role":"assistant","content":[{"type":"text"`, "", ""},
+				itemReply + `]}`, "", "",
+		},
+		"a failed one": {
+			wire.OpenAIResponses, items,
+			`{"id":"resp_1","object":"response","status":"failed","error":{"code":"x"},"output":[]}`, "", "",
+		},
+		"a cut one": {
+			wire.Anthropic, thread,
+			`{"id":"msg_1","type":"message","role":"assistant","content":[{"type":"text"`, "", "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := Request(c.f, []byte(c.body), nil, nil)

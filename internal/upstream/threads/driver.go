@@ -50,7 +50,7 @@ func (d *Driver) Once() bool { return d.format.Traits().Threads }
 // Request returns the request to retain for a body, nil for an invalid body. v is the parsed body,
 // nil if unknown; own is the client's own delta, nil for none. A request that does not ask for a
 // thread gets one.
-func Request(f wire.Format, body []byte, v *wire.View, own *retain.Own) *retain.Request {
+func Request(f wire.Format, body []byte, v *wire.View, continuation *retain.Continuation) *retain.Request {
 	if v == nil || len(v.Raw) == 0 || len(body) == 0 || &v.Raw[0] != &body[0] {
 		var err error
 		if v, err = wire.Parse(f, body, nil); err != nil {
@@ -61,7 +61,10 @@ func Request(f wire.Format, body []byte, v *wire.View, own *retain.Own) *retain.
 		return nil
 	}
 	all := f.Traits().Threads && v.Conversation.Thread.Empty()
-	r := &retain.Request{Body: body, View: v, Own: own, Bound: bound(v), History: history(v, all || !f.Traits().Threads)}
+	r := &retain.Request{
+		Body: body, View: v, Continuation: continuation, Bound: bound(v),
+		History: history(v, all || !f.Traits().Threads),
+	}
 	if all {
 		var err error
 		if r.Body, err = wire.Patch(body, wire.Member{Name: "thread", Value: create}); err != nil {
@@ -110,29 +113,31 @@ func bound(v *wire.View) (out wire.Hash) {
 const lookBack = 16
 
 // Delta implements [retain.Driver].
-func (d *Driver) Delta(base *retain.Base, r *retain.Request) (delta []byte, front int) {
+func (d *Driver) Delta(base *retain.Base, r *retain.Request) (delta []byte, common int) {
 	if base == nil || len(base.History) >= len(r.History) {
 		return nil, 0
 	}
 	from := len(base.History)
-	if r.Own == nil && !reaches(r.View, from) {
+	if r.Continuation == nil && !reaches(r.View, from) {
 		return nil, 0
 	}
 	tail := rawjson.Span{Start: r.View.Messages[from].Span.Start, End: list(r.View).End}.Of(r.View.Raw)
 	members := []wire.Member{{Name: lists[d.format], Value: append(append([]byte{'['}, tail...), ']')}}
 	of := r.Body
 	switch {
-	case r.Own == nil:
+	case r.Continuation == nil:
 		members = append(members, wire.Member{Name: "system"}, wire.Member{Name: "tools"})
-	case r.Own.Handle == base.Handle && bytes.Equal(r.Own.Items, tail):
-		return bytes.Clone(r.Own.Body), 0
+	case r.Continuation.Handle == base.Handle && bytes.Equal(r.Continuation.Items, tail):
+		return bytes.Clone(r.Continuation.Body), 0
 	default:
-		of = r.Own.Body
+		of = r.Continuation.Body
 	}
 	handle := rawjson.Quote(base.Handle)
 	if d.format.Traits().Threads {
-		members = append(members, wire.Member{Name: "thread",
-			Value: append(append([]byte(`{"type":"continue","previous_message_id":`), handle...), '}')})
+		members = append(members, wire.Member{
+			Name:  "thread",
+			Value: append(append([]byte(`{"type":"continue","previous_message_id":`), handle...), '}'),
+		})
 	} else {
 		members = append(members, wire.Member{Name: "previous_response_id", Value: handle})
 	}

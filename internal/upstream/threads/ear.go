@@ -14,8 +14,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// longestReply bounds the buffer for an answer in one piece, in bytes.
-const longestReply = 8 << 20
+// maxReply bounds the buffer for an answer in one piece, in bytes.
+const maxReply = 8 << 20
 
 // ear records an answer byte for byte.
 type ear struct {
@@ -49,7 +49,7 @@ func (e *ear) Feed(p []byte) (v retain.Verdict) {
 		e.words.Feed(p)
 		e.turn.Feed(p)
 	} else {
-		if e.body = append(e.body, p...); len(e.body) > longestReply {
+		if e.body = append(e.body, p...); len(e.body) > maxReply {
 			e.over, e.body = true, nil
 			return v
 		}

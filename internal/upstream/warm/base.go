@@ -41,8 +41,8 @@ type base struct {
 	saved time.Time // last write to disk
 }
 
-// mostBaseBytes bounds a base, in bytes.
-const mostBaseBytes = 4 << 20
+// maxBaseBytes bounds a base, in bytes.
+const maxBaseBytes = 4 << 20
 
 // halfLife is the half-life of a use of a base.
 const halfLife = 24 * time.Hour
@@ -96,19 +96,19 @@ type prefix struct {
 // reachable.
 type recorder struct {
 	next   caddyhttp.Handler
-	box    *Box
+	server *Server
 	site   *Site
 	prompt *Prompt
 }
 
 // Layer returns next behind a recorder.
-func (s *Site) Layer(next caddyhttp.Handler, box *Box, p *Prompt) caddyhttp.Handler {
-	return &recorder{next: next, box: box, site: s, prompt: p}
+func (s *Site) Layer(next caddyhttp.Handler, server *Server, p *Prompt) caddyhttp.Handler {
+	return &recorder{next: next, server: server, site: s, prompt: p}
 }
 
 // ServeHTTP implements [caddyhttp.Handler].
 func (f *recorder) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
-	x := f.box
+	x := f.server
 	if p := f.prompt; !p.Side && p.View.Tools > 0 && p.View.System > 0 {
 		httpx.Guard(f.site.Log, "looking at how a prompt begins", func() {
 			key, target := p.key(), f.site.Upstream.Target(p.View.Format)
@@ -121,7 +121,7 @@ func (f *recorder) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 			if err != nil {
 				return
 			}
-			if body, err = baseBody(target, body); err == nil && len(body) <= mostBaseBytes {
+			if body, err = baseBody(target, body); err == nil && len(body) <= maxBaseBytes {
 				p.prefix.Store(&prefix{key: key, body: body, path: r.URL.Path, target: target, salt: f.site.Upstream.CacheSalt(r)})
 			}
 		})
@@ -142,7 +142,7 @@ func (f *recorder) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 
 // Answered counts a use of the prompt's base after its answer. to returns the target for a body on
 // the request's route. lost reports a cache miss.
-func (x *Box) Answered(p *Prompt, now time.Time, lost bool, to func(body []byte) *selfrequest.Target) {
+func (x *Server) Answered(p *Prompt, now time.Time, lost bool, to func(body []byte) *selfrequest.Target) {
 	f := p.prefix.Load()
 	if f == nil {
 		x.back(nil, lost)

@@ -41,13 +41,13 @@ const (
 
 // file returns the path of a base. Servers may share a folder, so the path includes a hash of the
 // queue's name.
-func (x *Box) file(b *base) string {
+func (x *Server) file(b *base) string {
 	name := sha256.Sum256([]byte(x.site.Queue))
 	return filepath.Join(x.site.Store, b.id+"-"+hex.EncodeToString(name[:4])+baseSuffix)
 }
 
 // save writes a base to disk if the operator has set a folder. The lock is held.
-func (x *Box) save(b *base, now time.Time) {
+func (x *Server) save(b *base, now time.Time) {
 	if x.site == nil || x.site.Store == "" || now.Sub(b.saved) < saveEvery {
 		return
 	}
@@ -93,14 +93,14 @@ func writeBase(path string, f *baseFile) error {
 }
 
 // remove deletes a base from disk. The lock is held.
-func (x *Box) remove(b *base) {
+func (x *Server) remove(b *base) {
 	if x.site.Store != "" {
 		_ = os.Remove(x.file(b))
 	}
 }
 
 // open reads the bases on disk. It logs unreadable files and leaves them there. The lock is held.
-func (x *Box) open(dir string, now time.Time) {
+func (x *Server) open(dir string, now time.Time) {
 	name := sha256.Sum256([]byte(x.site.Queue))
 	suffix := "-" + hex.EncodeToString(name[:4]) + baseSuffix
 	files, err := filepath.Glob(filepath.Join(dir, "*"+suffix))

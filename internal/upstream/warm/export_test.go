@@ -4,7 +4,7 @@
 package warm
 
 // LoadIdle makes each server appear idle for so long that its model must be kept loaded.
-func (b *Boxes) LoadIdle() {
+func (b *Servers) LoadIdle() {
 	for _, x := range b.byName.All() {
 		x.load()
 	}

@@ -39,7 +39,7 @@ func TestLoadingPanics(t *testing.T) {
 		}
 		b := &base{id: "b"}
 		b.use(time.Now())
-		x := &Box{of: boxes(), queue: queue.New(queue.Limits{}), site: in, hours: hours, bases: map[string]*base{"b": b}}
+		x := &Server{of: servers(), queue: queue.New(queue.Limits{}), site: in, hours: hours, bases: map[string]*base{"b": b}}
 		defer x.stop()
 		panics := httpx.BackgroundPanics
 		before := testkit.MetricValue(t, panics)
@@ -69,7 +69,7 @@ func TestKeepingPanics(t *testing.T) {
 	}
 	in := site(&Options{Store: filepath.Join(file, "no folder")}, "mlx_lm")
 	in.Log = zap.NewExample(zap.Hooks(func(zapcore.Entry) error { panic("of a test") }))
-	x := box(t, boxes(), queue.New(queue.Limits{Slots: 1}))
+	x := server(t, servers(), queue.New(queue.Limits{Slots: 1}))
 	x.site = in
 	panics := httpx.BackgroundPanics
 	before := testkit.MetricValue(t, panics)

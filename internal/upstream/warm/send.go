@@ -35,15 +35,15 @@ type job struct {
 // Outcomes of a warm-up.
 const (
 	warmRead        = "read"        // the server has read the base
-	warmHeld        = "held"        // the server had the base in its cache
+	warmCached      = "held"        // the server had the base in its cache
 	warmInterrupted = "interrupted" // a client's request came
 	warmUnreachable = "unreachable" // the server is unreachable
 	warmRefused     = "refused"     // the site or the server answered with an error
 	warmNeedless    = "needless"    // the slots hold conversations; nothing was sent
 )
 
-// longest bounds the time of a warm-up: a slow machine reads 60,000 tokens in it.
-const longest = 15 * time.Minute
+// maxDuration bounds the time of a warm-up: a slow machine reads 60,000 tokens in it.
+const maxDuration = 15 * time.Minute
 
 var metrics = struct {
 	sent   *prometheus.CounterVec
@@ -51,14 +51,14 @@ var metrics = struct {
 }{
 	sent: metric.CounterOf("warmups_total",
 		"Requests that only had a box read the base of prompts, by what became of them.", "outcome",
-		warmRead, warmHeld, warmInterrupted, warmUnreachable, warmRefused),
+		warmRead, warmCached, warmInterrupted, warmUnreachable, warmRefused),
 	tokens: metric.CounterOf("warmup_tokens_total", "Tokens of those requests: read anew, or held in the cache.", "bucket",
 		"read", "held"),
 }
 
 // send makes the server read one base once it is idle.
-func (x *Box) send(ctx context.Context, j *job) (outcome string) {
-	ctx, cancel := context.WithTimeout(ctx, longest)
+func (x *Server) send(ctx context.Context, j *job) (outcome string) {
+	ctx, cancel := context.WithTimeout(ctx, maxDuration)
 	defer cancel()
 	if !x.of.state.Pin() {
 		return warmRefused
@@ -84,8 +84,8 @@ func (x *Box) send(ctx context.Context, j *job) (outcome string) {
 		}
 	}
 	at := site.Now()
-	e := &selfrequest.Errand{Kind: selfrequest.WarmUp, Target: j.to, Adapt: j.adapt, Bare: j.load}
-	a, err := x.of.state.Carrier.Carry(s.Context, e)
+	e := &selfrequest.Request{Kind: selfrequest.WarmUp, Target: j.to, Adapt: j.adapt, Bare: j.load}
+	a, err := x.of.state.Sender.Send(s.Context, e)
 	var u wire.Usage
 	switch {
 	case errors.Is(context.Cause(s.Context), queue.ErrWanted), s.Context.Err() != nil:
@@ -103,7 +103,7 @@ func (x *Box) send(ctx context.Context, j *job) (outcome string) {
 		}
 		// Nearly all of the base came from the cache.
 		if u.Read > 0 && 10*u.Uncached < u.Read {
-			outcome = warmHeld
+			outcome = warmCached
 		}
 	}
 	metrics.sent.WithLabelValues(outcome).Inc()
@@ -114,6 +114,6 @@ func (x *Box) send(ctx context.Context, j *job) (outcome string) {
 		At: at, Kind: audit.KindWarmUp, Model: j.to.Model, ClientFormat: string(j.to.Client),
 		UpstreamFormat: string(j.base.target),
 		Cost:           rules.Cost(u) + rules.CostOutput(u), USD: rules.Dollars(u), Reason: outcome,
-	}, u, outcome == warmRead || outcome == warmHeld)
+	}, u, outcome == warmRead || outcome == warmCached)
 	return outcome
 }

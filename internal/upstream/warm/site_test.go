@@ -46,15 +46,15 @@ func loadIdle() {
 // arrived is a request that reached a server.
 type arrived struct{ path, key, body string }
 
-// chatBox answers chat completions, and all other requests with an empty object.
-type chatBox struct {
+// chatServer answers chat completions, and all other requests with an empty object.
+type chatServer struct {
 	*httptest.Server
 	mu  sync.Mutex
 	got []arrived
 }
 
-func newChatBox(t *testing.T) *chatBox {
-	b := new(chatBox)
+func newChatServer(t *testing.T) *chatServer {
+	b := new(chatServer)
 	b.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -78,7 +78,7 @@ func newChatBox(t *testing.T) *chatBox {
 }
 
 // came waits for n requests in total.
-func (b *chatBox) came(t *testing.T, n int) []arrived {
+func (b *chatServer) came(t *testing.T, n int) []arrived {
 	t.Helper()
 	for range 12000 {
 		b.mu.Lock()
@@ -101,15 +101,21 @@ func TestModelStaysLoaded(t *testing.T) {
 		upstream, path string
 		want           map[string]string // members of the request
 	}{
-		{`"preset": "ollama", "models": [{"from": "claude-*", "to": "qwen3:8b"}]`, "/api/generate",
-			map[string]string{"model": `"qwen3:8b"`, "keep_alive": `"480s"`, "messages": "", "prompt": ""}},
-		{`"preset": "lm_studio", "body": {"ttl": 3600}`, "/v1/chat/completions",
-			map[string]string{"max_tokens": "1", "ttl": "3600", "messages.#": "2", "tools.#": "1", "messages.1.content": `"."`}},
-		{`"preset": "mlx_lm"`, "/v1/chat/completions", map[string]string{"max_tokens": "1", "messages.#": "2", "tools.#": "1",
-			"model": `"default_model"`}},
+		{
+			`"preset": "ollama", "models": [{"from": "claude-*", "to": "qwen3:8b"}]`, "/api/generate",
+			map[string]string{"model": `"qwen3:8b"`, "keep_alive": `"480s"`, "messages": "", "prompt": ""},
+		},
+		{
+			`"preset": "lm_studio", "body": {"ttl": 3600}`, "/v1/chat/completions",
+			map[string]string{"max_tokens": "1", "ttl": "3600", "messages.#": "2", "tools.#": "1", "messages.1.content": `"."`},
+		},
+		{`"preset": "mlx_lm"`, "/v1/chat/completions", map[string]string{
+			"max_tokens": "1", "messages.#": "2", "tools.#": "1",
+			"model": `"default_model"`,
+		}},
 	} {
 		t.Run(gjson.Get("{"+c.upstream+"}", "preset").Str, func(t *testing.T) {
-			b, addr := newChatBox(t), testkit.FreeAddress(t)
+			b, addr := newChatServer(t), testkit.FreeAddress(t)
 			t.Cleanup(func() { caddystop.Stop(t) })
 			load := func(hours string) {
 				t.Helper()

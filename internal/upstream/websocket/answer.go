@@ -16,20 +16,20 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// largestWhole bounds an answer that is no stream, in bytes.
-const largestWhole = 32 << 20
+// maxWhole bounds an answer that is no stream, in bytes.
+const maxWhole = 32 << 20
 
 // answer is the writer of the answer to a POST, whose events go to the client as
 // messages.
 type answer struct {
-	conn   *conn
-	lane   string
-	header http.Header
-	status int
-	events framing.SSEFramer
-	stream bool
-	held   []byte // of an answer that is no stream
-	err    error  // of writing to the client
+	conn     *conn
+	lane     string
+	header   http.Header
+	status   int
+	events   framing.SSEFramer
+	stream   bool
+	buffered []byte // of an answer that is no stream
+	err      error  // of writing to the client
 
 	id      string        // of the answer
 	session func() string // see InSession, nil without one
@@ -61,8 +61,8 @@ func (a *answer) WriteHeader(status int) {
 func (a *answer) Write(p []byte) (int, error) {
 	a.WriteHeader(http.StatusOK)
 	if !a.stream {
-		if len(a.held)+len(p) <= largestWhole {
-			a.held = append(a.held, p...)
+		if len(a.buffered)+len(p) <= maxWhole {
+			a.buffered = append(a.buffered, p...)
 		}
 		return len(p), nil
 	}
@@ -102,7 +102,7 @@ func (a *answer) look(data []byte) {
 	case "response.completed", "response.incomplete":
 		a.finish(gjson.GetBytes(data, "response"))
 	case "response.failed", "error":
-		a.settle(true)
+		a.conclude(true)
 	}
 }
 
@@ -117,11 +117,11 @@ func (a *answer) finish(object gjson.Result) {
 			a.output = append(a.output, asInput(item))
 		}
 	}
-	a.settle(a.id == "" || object.Get("status").Str == "failed")
+	a.conclude(a.id == "" || object.Get("status").Str == "failed")
 }
 
-// settle ends the answer.
-func (a *answer) settle(failed bool) {
+// conclude ends the answer.
+func (a *answer) conclude(failed bool) {
 	if a.over {
 		return
 	}
@@ -168,11 +168,11 @@ func (a *answer) end() bool {
 	case a.status == 0:
 		return false
 	case a.status/100 != 2:
-		a.tell(answered(a.status, a.header, a.held))
+		a.tell(answered(a.status, a.header, a.buffered))
 		return true
 	}
-	object := gjson.ParseBytes(a.held)
-	if !rawjson.ValidBytes(a.held) || !object.IsObject() {
+	object := gjson.ParseBytes(a.buffered)
+	if !rawjson.ValidBytes(a.buffered) || !object.IsObject() {
 		return false
 	}
 	a.finish(object)
@@ -189,7 +189,7 @@ func (a *answer) end() bool {
 
 // tell ends an answer by a failure.
 func (a *answer) tell(f *failure) {
-	a.settle(true)
+	a.conclude(true)
 	f.lane = a.lane
 	if a.err == nil {
 		a.err = a.conn.send(f.event())

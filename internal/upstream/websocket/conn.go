@@ -169,7 +169,7 @@ func (c *conn) enqueue(r *create, all *sync.WaitGroup) *failure {
 		if c.lanes[""] != nil {
 			named--
 		}
-		if r.lane != "" && named >= mostLanes {
+		if r.lane != "" && named >= maxLanes {
 			<-c.waiting
 			f := invalid("websocket_stream_limit_reached",
 				"This WebSocket connection has reached its maximum number of distinct stream IDs (32). Reuse an existing "+
@@ -335,7 +335,7 @@ func (c *conn) ask(a *answer, body []byte) {
 	case a.status == 0 && err != nil && !errors.Is(err, ErrCut):
 		a.tell(refusal(err))
 	case a.lane == "": // a client must not take it for a whole one
-		a.settle(true)
+		a.conclude(true)
 		_ = c.ws.Close(websocket.StatusInternalError, ErrCut.Error())
 	default: // other lanes go on
 		a.tell(fail(http.StatusBadGateway, "server_error", "", "The answer was cut short.", ""))
@@ -351,7 +351,7 @@ func (c *conn) warm(a *answer, body []byte) {
 	}
 	for i, kind := range []string{"created", "in_progress", "completed"} {
 		if kind == "completed" {
-			a.settle(false)
+			a.conclude(false)
 			object["status"] = kind
 			object["usage"] = map[string]any{
 				"input_tokens": 0, "output_tokens": 0, "total_tokens": 0,

@@ -18,8 +18,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// longestLane bounds the name of a lane, in bytes: the API's own bound.
-const longestLane = 256
+// maxLane bounds the name of a lane, in bytes: the API's own bound.
+const maxLane = 256
 
 // create is one response.create of a client.
 type create struct {
@@ -72,7 +72,7 @@ func readCreate(message []byte) (c *create, f *failure) {
 }
 
 func isLane(s string) bool {
-	if s == "" || len(s) > longestLane {
+	if s == "" || len(s) > maxLane {
 		return false
 	}
 	for i := range len(s) {
@@ -89,7 +89,10 @@ func isLane(s string) bool {
 // is false, the body keeps its reference to the previous response instead.
 func (c *create) whole(before []byte, known bool) (body []byte, err error) {
 	members := []wire.Member{
-		{Name: "type"}, {Name: "stream_id"}, {Name: "generate"}, {Name: "background"},
+		{Name: "type"},
+		{Name: "stream_id"},
+		{Name: "generate"},
+		{Name: "background"},
 		{Name: "stream", Value: []byte("true")},
 	}
 	if known {

@@ -18,12 +18,12 @@ import (
 const (
 	// Life is how long a connection may last: the provider's own bound.
 	Life = time.Hour
-	// mostLanes is how many lanes with a name a connection may have, mostAtOnce how many
+	// maxLanes is how many lanes with a name a connection may have, maxConcurrent how many
 	// answers may be on their way on it: the provider's own bounds.
-	mostLanes  = 32
-	mostAtOnce = 16
-	// mostWaiting is how many requests are read before the first of them is answered.
-	mostWaiting = 64
+	maxLanes      = 32
+	maxConcurrent = 16
+	// maxWaiting is how many requests are read before the first of them is answered.
+	maxWaiting = 64
 	// slowest is how long a client may take for one message.
 	slowest = time.Minute
 )
@@ -121,7 +121,7 @@ func (s *Server) Accept(w http.ResponseWriter, r *http.Request, by Serve) {
 	defer cancel()
 	c := &conn{
 		server: s, by: by, ws: ws, request: r.WithContext(ctx), ctx: ctx, cancel: cancel,
-		lanes: make(map[string]*lane), atOnce: make(chan struct{}, mostAtOnce), waiting: make(chan struct{}, mostWaiting),
+		lanes: make(map[string]*lane), atOnce: make(chan struct{}, maxConcurrent), waiting: make(chan struct{}, maxWaiting),
 	}
 	if !s.enter(c) {
 		_ = ws.Close(websocket.StatusServiceRestart, "the configuration has changed")

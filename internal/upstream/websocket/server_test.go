@@ -131,8 +131,8 @@ func TestMemory(t *testing.T) {
 func TestForget(t *testing.T) {
 	n, deletes := 0, false
 	s := &Server{MaxMessage: 1 << 20, Kept: NewMemory(1 << 20)}
-	forget := func(id, whose string) bool {
-		return s.Kept.Forget(id, func(r *http.Request) bool { return whose == "all" })
+	forget := func(id, user string) bool {
+		return s.Kept.Forget(id, func(r *http.Request) bool { return user == "all" })
 	}
 	ws := serving(t, s, func(w http.ResponseWriter, _ *http.Request) error {
 		if n++; deletes && !forget(fmt.Sprint("resp_", n-1), "all") {
@@ -320,8 +320,10 @@ func TestReasoningElsewhere(t *testing.T) {
 		store, reasoned string
 		want            string
 	}{
-		"kept nowhere": {true, "false", bare,
-			`{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"}`},
+		"kept nowhere": {
+			true, "false", bare,
+			`{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"}`,
+		},
 		"encrypted":                   {true, "false", sealed, sealed + "," + call},
 		"kept by the provider":        {true, "true", bare, bare + "," + call},
 		"of a server that needs none": {false, "false", bare, bare + "," + call},

@@ -34,17 +34,17 @@ func Build(ctx context.Context, root, out string) error {
 	return nil
 }
 
-// held are UDP sockets that reserve addresses across processes. They stay open until this process
+// reserved are UDP sockets that reserve addresses across processes. They stay open until this process
 // ends.
-var held struct {
+var reserved struct {
 	sync.Mutex
 	sockets []net.PacketConn
 }
 
 // FreeAddrs returns n free loopback addresses and reserves them.
 func FreeAddrs(n int) ([]string, error) {
-	held.Lock()
-	defer held.Unlock()
+	reserved.Lock()
+	defer reserved.Unlock()
 	addrs := make([]string, 0, n)
 	for range 1000 {
 		if len(addrs) == n {
@@ -52,17 +52,17 @@ func FreeAddrs(n int) ([]string, error) {
 		}
 		// Ports for outgoing connections are avoided: these could be taken before Caddy starts.
 		addr := fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(22000)) //nolint:gosec // G404: any free port will do
-		hold, err := net.ListenPacket("udp", addr)
+		reservation, err := net.ListenPacket("udp", addr)
 		if err != nil {
 			continue
 		}
 		l, err := net.Listen("tcp", addr)
 		if err != nil {
-			_ = hold.Close()
+			_ = reservation.Close()
 			continue
 		}
 		_ = l.Close()
-		held.sockets = append(held.sockets, hold)
+		reserved.sockets = append(reserved.sockets, reservation)
 		addrs = append(addrs, addr)
 	}
 	return nil, errors.New("free address: no port is free")

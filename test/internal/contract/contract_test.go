@@ -125,19 +125,19 @@ func TestRequest(t *testing.T) {
 		{Gemini, `"contents":[`, `"contents":[],"content":[`, "contents", "is empty"},
 	} {
 		found := Request(c.api, []byte(strings.Replace(requests[c.api], c.old, c.new, 1)))
-		if !holds(found, c.path, c.finding) {
+		if !finds(found, c.path, c.finding) {
 			t.Errorf("%d: %s in the place of %s (%s): found %v", i, c.new, c.old, c.api, found)
 		}
 	}
 	empty := []byte(`{"model":"m","max_tokens":9,"messages":[]}`)
 	for _, api := range []API{Anthropic, Chat} {
-		if !holds(Request(api, empty), "messages", "is empty") {
+		if !finds(Request(api, empty), "messages", "is empty") {
 			t.Errorf("%s: no messages at all", api)
 		}
 	}
 }
 
-func holds(found []Finding, path, what string) bool {
+func finds(found []Finding, path, what string) bool {
 	for _, f := range found {
 		if strings.HasSuffix(f.Path, path) && strings.Contains(f.What, what) {
 			return true
@@ -252,7 +252,7 @@ func TestAnswer(t *testing.T) {
 		{Gemini, `{"text":"t"}`, `{}`, "parts[]", "0 things"},
 	} {
 		found := Answer(c.api, stream(strings.Replace(answers[c.api], c.old, c.new, 1)))
-		if !holds(found, c.path, c.finding) {
+		if !finds(found, c.path, c.finding) {
 			t.Errorf("%d: %s in the place of %s (%s): found %v", i, c.new, c.old, c.api, found)
 		}
 	}

@@ -78,8 +78,8 @@ func NewSentinel(dir, addr, watched string) (*Server, error) {
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return nil, fmt.Errorf("redis: %w", err)
 	}
-	_, own, _ := net.SplitHostPort(addr)
-	s.args = []string{config, "--sentinel", "--port", own, "--bind", host, "--dir", dir, "--logfile",
+	_, sentinel, _ := net.SplitHostPort(addr)
+	s.args = []string{config, "--sentinel", "--port", sentinel, "--bind", host, "--dir", dir, "--logfile",
 		filepath.Join(dir, "log")}
 	return s, nil
 }

@@ -143,7 +143,7 @@ func (p *player) call(k int, path string, messages []recording.Message, answer *
 	x := p.pipeline.Begin(v, p.session, p.now)
 	h := x.History()
 	for ; p.seen < len(h.Blocks); p.seen++ {
-		p.hold(v, &h.Blocks[p.seen])
+		p.record(v, &h.Blocks[p.seen])
 	}
 	if prompt := !x.Loops(); prompt || (uint32(k)+hash(path))%loopStride == 0 {
 		weight := float64(loopStride)
@@ -164,7 +164,7 @@ func (p *player) call(k int, path string, messages []recording.Message, answer *
 	for _, lines := range harm.Quotes(answer) {
 		for _, line := range lines {
 			if q, ok := content.Quotable(line); ok {
-				if b, held := p.holder[q]; held {
+				if b, found := p.holder[q]; found {
 					p.needed[b] = k
 				}
 			}
@@ -194,9 +194,9 @@ func appendMessage(dst []byte, m *recording.Message) []byte {
 	return append(dst, "]}"...)
 }
 
-// hold records the lines of a block: those of its text, or those that its input would have written
+// record records the lines of a block: those of its text, or those that its input would have written
 // to a file.
-func (p *player) hold(v *wire.View, b *wire.Block) {
+func (p *player) record(v *wire.View, b *wire.Block) {
 	note := func(text string) {
 		for line := range strings.Lines(text) {
 			if q, ok := content.Quotable(line); ok {

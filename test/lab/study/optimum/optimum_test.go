@@ -269,7 +269,7 @@ func billed(t *testing.T, s *pricing.Simulator, v *wire.View, i int) wire.Usage 
 // A quoted text is kept until its edit, unless another block shows it.
 func TestNeed(t *testing.T) {
 	line := []byte("return forecast[day].rain > 0.5")
-	held := func(it item) item {
+	quoting := func(it item) item {
 		it.says = append([]byte("x\n"), line...)
 		return it
 	}
@@ -278,13 +278,13 @@ func TestNeed(t *testing.T) {
 		items []item
 		want  []int
 	}{
-		"one":        {[]item{held(result), result}, []int{3, 1}},
-		"the last":   {[]item{held(result), held(result)}, []int{1, 3}},
-		"hot":        {[]item{held(result), held(item{saves: 60, ripe: never})}, []int{1, never}},
-		"no result":  {[]item{held(item{ripe: never}), held(result)}, []int{never, 1}},
+		"one":        {[]item{quoting(result), result}, []int{3, 1}},
+		"the last":   {[]item{quoting(result), quoting(result)}, []int{1, 3}},
+		"hot":        {[]item{quoting(result), quoting(item{saves: 60, ripe: never})}, []int{1, never}},
+		"no result":  {[]item{quoting(item{ripe: never}), quoting(result)}, []int{never, 1}},
 		"elsewhere":  {[]item{result, result}, []int{1, 1}},
-		"a thought":  {[]item{held(result), held(item{thought: true, ripe: never})}, []int{1, never}},
-		"goes along": {[]item{held(result), held(item{thought: true, saves: 5, ripe: 1})}, []int{3, 1}},
+		"a thought":  {[]item{quoting(result), quoting(item{thought: true, ripe: never})}, []int{1, never}},
+		"goes along": {[]item{quoting(result), quoting(item{thought: true, saves: 5, ripe: 1})}, []int{3, 1}},
 	} {
 		s := &stretch{items: test.items, asks: make([]ask, 3)}
 		s.need(line)

@@ -15,8 +15,9 @@ import (
 
 // sends describes the site to internal requests.
 func (o *site) sends(next caddyhttp.Handler) *selfrequest.Site {
-	s := &selfrequest.Site{Sends: o.internal, Upstream: o.up, Next: next, Record: o.errand,
-		Layers: func(e *selfrequest.Errand) caddyhttp.Handler {
+	s := &selfrequest.Site{
+		Sends: o.internal, Upstream: o.up, Next: next, Record: o.internalRequest,
+		Layers: func(e *selfrequest.Request) caddyhttp.Handler {
 			p := &passage{site: o, Request: feature.Request{Format: e.Client, Session: e.Session, Tenant: e.Tenant}}
 			switch e.Kind {
 			case selfrequest.Ping:
@@ -27,7 +28,8 @@ func (o *site) sends(next caddyhttp.Handler) *selfrequest.Site {
 				p.Purpose = folding
 			}
 			return p.through(next)
-		}}
+		},
+	}
 	if o.keepalive != nil && o.keepalive.Log != nil && *o.keepalive.Log {
 		s.Logged = selfrequest.Ping
 	}
@@ -36,11 +38,11 @@ func (o *site) sends(next caddyhttp.Handler) *selfrequest.Site {
 
 // targets returns a function that makes a target for internal requests along the route of r. It must be
 // called before r is changed.
-func (x *exchange) targets(r *http.Request, way selfrequest.Way) func(body []byte) *selfrequest.Target {
+func (x *exchange) targets(r *http.Request, way selfrequest.Path) func(body []byte) *selfrequest.Target {
 	return func(body []byte) *selfrequest.Target {
 		t := selfrequest.NewTarget(r, body, x.Format, x.View.Model)
 		t.Way = way
-		t.Person = x.person
+		t.User = x.user
 		return t
 	}
 }

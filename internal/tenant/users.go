@@ -24,30 +24,30 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// User names a person by a credential or a placeholder.
-type User struct {
-	// Is identifies the person's requests. It is an API key, as `{env.ANNAS_KEY}` or
+// UserEntry names a user by a credential or a placeholder.
+type UserEntry struct {
+	// Is identifies the user's requests. It is an API key, as `{env.ANNAS_KEY}` or
 	// `{file./run/secrets/anna}` rather than in plain text; or `sha256:` and the SHA-256 of the key
 	// in hexadecimal; or the 16 digits by which the report and the page show an unnamed user.
 	// Without a name it is a placeholder with the names of all users, such as
 	// `{http.auth.user.id}`, which is used in any case, or `{http.request.header.X-User}`. Clients
 	// must not be able to choose its value, or one could pose as another. Several entries may have
-	// the same name: the old and the new key of one person.
+	// the same name: the old and the new key of one user.
 	Is string `json:"is"`
-	// Name is the person's name in the report, on the page, in records, metrics and budgets. At
+	// Name is the user's name in the report, on the page, in records, metrics and budgets. At
 	// most 64 bytes. Default: the value of the placeholder.
 	Name string `json:"name,omitempty"`
 }
 
 const (
-	longestName = 64
+	maxName = 64
 	// hashDigits is the length of an unnamed user's hash, hashPrefix the prefix of a key's SHA-256.
 	hashDigits = 16
 	hashPrefix = "sha256:"
 )
 
 // Validate reports an invalid entry, without revealing a key.
-func (u *User) Validate() error {
+func (u *UserEntry) Validate() error {
 	switch {
 	case u.Is == "":
 		return errors.New("no key, hash or placeholder is given")
@@ -55,22 +55,22 @@ func (u *User) Validate() error {
 		return errors.New("the name is missing: without one, a placeholder has to name everybody")
 	case u.Name != "" && Differs(u.Is):
 		return fmt.Errorf("%q: a placeholder that differs from request to request names people itself", u.Name)
-	case len(u.Name) > longestName || printable(u.Name) != u.Name:
-		return fmt.Errorf("a name is longer than %d bytes, or cannot be printed", longestName)
+	case len(u.Name) > maxName || printable(u.Name) != u.Name:
+		return fmt.Errorf("a name is longer than %d bytes, or cannot be printed", maxName)
 	}
 	return nil
 }
 
-// People maps requests to users. Nil has no configured users.
-type People struct {
+// Users maps requests to users. Nil has no configured users.
+type Users struct {
 	keys   map[[sha256.Size]byte]string // names by the SHA-256 of keys
 	hashes map[string]string            // names by the hash in records
 	by     []string                     // placeholders
 }
 
-// NewPeople reads the users of the configuration and of a file, "" for none. Keys are not kept.
-func NewPeople(users []User, file string) (*People, error) {
-	p := &People{keys: map[[sha256.Size]byte]string{}, hashes: map[string]string{}}
+// NewUsers reads the users of the configuration and of a file, "" for none. Keys are not kept.
+func NewUsers(users []UserEntry, file string) (*Users, error) {
+	p := &Users{keys: map[[sha256.Size]byte]string{}, hashes: map[string]string{}}
 	for i := range users {
 		if err := p.add(users[i]); err != nil {
 			return nil, fmt.Errorf("user: %w", err)
@@ -94,7 +94,7 @@ func NewPeople(users []User, file string) (*People, error) {
 		if at := strings.IndexFunc(line, unicode.IsSpace); at > 0 {
 			is, name = line[:at], strings.TrimSpace(line[at:])
 		}
-		if err := p.add(User{Is: is, Name: name}); err != nil {
+		if err := p.add(UserEntry{Is: is, Name: name}); err != nil {
 			return nil, fmt.Errorf("users_file: %s:%d: %w", file, n, err)
 		}
 	}
@@ -104,7 +104,7 @@ func NewPeople(users []User, file string) (*People, error) {
 	return p, nil
 }
 
-func (p *People) add(u User) error {
+func (p *Users) add(u UserEntry) error {
 	if err := u.Validate(); err != nil {
 		return err
 	}
@@ -142,9 +142,9 @@ func isHash(text string, digits int) bool {
 	return len(text) == digits && strings.Trim(text, "0123456789abcdef") == ""
 }
 
-// Person is the user behind a request, independent of the header that carries the key. Several keys
-// of one configured user give the same person.
-type Person struct {
+// User is the user behind a request, independent of the header that carries the key. Several keys
+// of one configured user give the same user.
+type User struct {
 	// Hash is a keyed hash of the credential.
 	Hash string
 	// Name is the user's name, or the hash without one.
@@ -155,31 +155,31 @@ type Person struct {
 // credential in the API's own header counts; reads names that header, "" for Authorization. Users
 // without a configured name are named by the first placeholder that is not empty, or by Caddy's
 // authenticated user ID.
-func (p *People) Of(r *http.Request, k *Key, reads string) Person {
+func (p *Users) Of(r *http.Request, k *Key, reads string) User {
 	n := p.known(r, k, reads)
-	return Person{Hash: n.hash, Name: p.name(r, n)}
+	return User{Hash: n.hash, Name: p.name(r, n)}
 }
 
-// OfTenant is [People.Of] for a known tenant. It caches the result by tenant.
-func (p *People) OfTenant(r *http.Request, k *Key, t sessioncache.Tenant, reads string) Person {
-	if whose(r).alone { // one tenant may have several users, by their credentials
+// OfTenant is [Users.Of] for a known tenant. It caches the result by tenant.
+func (p *Users) OfTenant(r *http.Request, k *Key, t sessioncache.Tenant, reads string) User {
+	if namedTenant(r).alone { // one tenant may have several users, by their credentials
 		return p.Of(r, k, reads)
 	}
 	// A direct-mapped cache, indexed by the first byte of the tenant.
-	at := &k.people[t[0]]
+	at := &k.users[t[0]]
 	n := at.Load()
-	if n == nil || n.tenant != t || n.people != p || n.reads != reads {
+	if n == nil || n.tenant != t || n.users != p || n.reads != reads {
 		n = p.known(r, k, reads)
-		n.tenant, n.people, n.reads = t, p, reads
+		n.tenant, n.users, n.reads = t, p, reads
 		at.Store(n)
 	}
-	return Person{Hash: n.hash, Name: p.name(r, n)}
+	return User{Hash: n.hash, Name: p.name(r, n)}
 }
 
-// knownPerson is the cached person of a tenant at an API.
-type knownPerson struct {
+// knownUser is the cached user of a tenant at an API.
+type knownUser struct {
 	tenant sessioncache.Tenant
-	people *People
+	users  *Users
 	reads  string
 
 	hash string
@@ -187,33 +187,33 @@ type knownPerson struct {
 }
 
 // known returns the hash of a request's user, and the name if the key is configured.
-func (p *People) known(r *http.Request, k *Key, reads string) *knownPerson {
+func (p *Users) known(r *http.Request, k *Key, reads string) *knownUser {
 	keys := keysOf(r)
 	if p != nil {
 		for _, key := range keys.all {
 			name, ok := p.keys[sha256.Sum256([]byte(key))]
 			var hash string
 			if !ok && len(p.hashes) > 0 {
-				hash = k.person(r, key)
+				hash = k.userHash(r, key)
 				name, ok = p.hashes[hash]
 			}
 			if ok {
-				return &knownPerson{hash: cmp.Or(hash, k.person(r, key)), name: name}
+				return &knownUser{hash: cmp.Or(hash, k.userHash(r, key)), name: name}
 			}
 		}
 	}
-	n := &knownPerson{hash: k.person(r, keys.at(reads))}
+	n := &knownUser{hash: k.userHash(r, keys.at(reads))}
 	if p != nil { // a tenant by placeholders alone has a hash, too
 		n.name = p.hashes[n.hash]
 	}
 	return n
 }
 
-// person returns the hash of the user with a key, "" for none. The header of the key does not
+// userHash returns the hash of the user with a key, "" for none. The header of the key does not
 // matter.
-func (k *Key) person(r *http.Request, key string) string {
+func (k *Key) userHash(r *http.Request, key string) string {
 	sum := k.hash(r, func(b []byte, r *http.Request) []byte {
-		if whose(r).alone {
+		if namedTenant(r).alone {
 			return appendNamed(b, r)
 		}
 		if key != "" {
@@ -233,7 +233,7 @@ func (k *Key) person(r *http.Request, key string) string {
 	return reuse.Intern(digits[:])
 }
 
-func (p *People) name(r *http.Request, n *knownPerson) string {
+func (p *Users) name(r *http.Request, n *knownUser) string {
 	if n.name != "" {
 		return n.name
 	}
@@ -254,8 +254,8 @@ func (p *People) name(r *http.Request, n *knownPerson) string {
 
 // printable bounds a name, and removes characters that could control a terminal.
 func printable(name string) string {
-	if len(name) > longestName {
-		name = strings.Clone(name[:longestName]) // copy, since a header may have a megabyte
+	if len(name) > maxName {
+		name = strings.Clone(name[:maxName]) // copy, since a header may have a megabyte
 		// The cut may be inside a rune.
 		for len(name) > 0 && !utf8.ValidString(name) {
 			name = name[:len(name)-1]

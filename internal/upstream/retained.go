@@ -28,32 +28,32 @@ import (
 // threadsBeta is the value of Anthropic-Beta for threads.
 const threadsBeta = "message-threads-2026-08-12"
 
-// ErrUnheld says that a request continues a response that the upstream has not retained, because it
+// ErrUnretained says that a request continues a response that the upstream has not retained, because it
 // retains none.
-var ErrUnheld = errors.New("the upstream holds no threads")
+var ErrUnretained = errors.New("the upstream holds no threads")
 
-// unheldAnswer is the Messages API's error for a request that cannot be part of a thread. Clients
+// unretainedAnswer is the Messages API's error for a request that cannot be part of a thread. Clients
 // then send the whole conversation, without asking for a thread.
-const unheldAnswer = `{"type":"error","error":{"type":"invalid_request_error","message":"thread: this upstream ` +
+const unretainedAnswer = `{"type":"error","error":{"type":"invalid_request_error","message":"thread: this upstream ` +
 	`holds no message threads (` + threadsBeta +
 	`). Send the whole conversation without \u0060thread\u0060.","details":{"error_code":"thread_unsupported_request"}}}`
 
-// RefuseUnheld rejects a request that continues a response which the upstream has not retained.
-func RefuseUnheld(w http.ResponseWriter) error {
-	return httpx.Respond(w, http.StatusBadRequest, "application/json", []byte(unheldAnswer))
+// RefuseUnretained rejects a request that continues a response which the upstream has not retained.
+func RefuseUnretained(w http.ResponseWriter) error {
+	return httpx.Respond(w, http.StatusBadRequest, "application/json", []byte(unretainedAnswer))
 }
 
-// Unheld names a feature in a request that only the provider has: retained conversations,
+// Unsupported names a feature in a request that only the provider has: retained conversations,
 // compaction at the provider, safety checks. A local server would ignore the feature and answer the
 // rest.
-type Unheld string //nolint:errname // it is read as a word: what is asked for is not held
+type Unsupported string //nolint:errname // it is read as a word: what is asked for is not held
 
-func (u Unheld) Error() string { return string(u) + ": only the provider's own API has it" }
+func (u Unsupported) Error() string { return string(u) + ": only the provider's own API has it" }
 
 // ProvidersOnly returns the provider-only feature that a request asks for, "" for none.
-func ProvidersOnly(v *wire.View) Unheld {
+func ProvidersOnly(v *wire.View) Unsupported {
 	if h := v.Conversation.Resource; h != 0 {
-		return Unheld(h.String())
+		return Unsupported(h.String())
 	}
 	if m := v.Management(); m.Compacts {
 		return "context_management"
@@ -76,7 +76,7 @@ func ProvidersOnly(v *wire.View) Unheld {
 }
 
 // Refuse rejects a request that asks for the feature.
-func (u Unheld) Refuse(w http.ResponseWriter, format wire.Format) error {
+func (u Unsupported) Refuse(w http.ResponseWriter, format wire.Format) error {
 	return httpx.Fail(w, format, translate.Refusal(u))
 }
 

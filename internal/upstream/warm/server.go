@@ -23,11 +23,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// Box is what is known of the upstream behind one queue: how its prompts begin,
+// Server is what is known of the upstream behind one queue: how its prompts begin,
 // and which of that it is to read while nobody waits. It outlives configurations.
-type Box struct {
+type Server struct {
 	shared.Pins
-	of    *Boxes
+	of    *Servers
 	queue *queue.Queue
 
 	mu       sync.Mutex
@@ -42,10 +42,10 @@ type Box struct {
 	opened   bool               // what lies on disk has been read
 }
 
-// Site is what a box needs to know of the site in front of it.
+// Site is what a local server needs to know of the site in front of it.
 type Site struct {
 	*Options
-	// Queue is the name by which sites share the box.
+	// Queue is the name by which sites share the local server.
 	Queue string
 	// Upstream is what stands behind.
 	Upstream *upstream.Profile
@@ -55,33 +55,33 @@ type Site struct {
 	Now func() time.Time
 }
 
-// Boxes are those of a state, by the names of their queues.
-type Boxes struct {
+// Servers are those of a state, by the names of their queues.
+type Servers struct {
 	state  *state.State
-	byName shared.Pool[*Box]
+	byName shared.Pool[*Server]
 	number atomic.Int64
 	limit  atomic.Int64
 }
 
 // Interface guards
 var (
-	_ state.Holder  = (*Boxes)(nil)
-	_ state.Stopper = (*Boxes)(nil)
+	_ state.Holder  = (*Servers)(nil)
+	_ state.Stopper = (*Servers)(nil)
 )
 
-// Of returns the boxes of a state.
-func Of(s *state.State) *Boxes {
-	return state.Part(s, func() *Boxes { return &Boxes{state: s} })
+// Of returns the local servers of a state.
+func Of(s *state.State) *Servers {
+	return state.Part(s, func() *Servers { return &Servers{state: s} })
 }
 
-// Budget implements [state.Holder], for the bases of all boxes, compressed.
-func (*Boxes) Budget() memory.Part { return memory.Prefixes }
+// Budget implements [state.Holder], for the bases of all local servers, compressed.
+func (*Servers) Budget() memory.Part { return memory.Prefixes }
 
 // SetLimit implements [state.Holder].
-func (b *Boxes) SetLimit(limit int64) { b.limit.Store(limit) }
+func (b *Servers) SetLimit(limit int64) { b.limit.Store(limit) }
 
 // Bytes implements [state.Holder].
-func (b *Boxes) Bytes() (sum int64) {
+func (b *Servers) Bytes() (sum int64) {
 	for _, x := range b.byName.All() {
 		x.mu.Lock()
 		for _, base := range x.bases {
@@ -92,16 +92,16 @@ func (b *Boxes) Bytes() (sum int64) {
 	return sum
 }
 
-// Open takes a share of the box behind a queue.
-func (b *Boxes) Open(name string, q *queue.Queue) (*shared.Share[*Box], error) {
-	return b.byName.Share(name, func() (*Box, error) {
+// Open takes a share of the local server behind a queue.
+func (b *Servers) Open(name string, q *queue.Queue) (*shared.Share[*Server], error) {
+	return b.byName.Share(name, func() (*Server, error) {
 		b.number.Add(1)
-		return &Box{of: b, queue: q, bases: map[string]*base{}, prefixes: map[prefixKey]*base{}}, nil
+		return &Server{of: b, queue: q, bases: map[string]*base{}, prefixes: map[prefixKey]*base{}}, nil
 	})
 }
 
 // Close implements [shared.Value].
-func (x *Box) Close() error {
+func (x *Server) Close() error {
 	x.stop()
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -113,27 +113,27 @@ func (x *Box) Close() error {
 }
 
 // Stop implements [state.Stopper].
-func (b *Boxes) Stop() {
+func (b *Servers) Stop() {
 	for _, x := range b.byName.All() {
 		x.stop()
 	}
 }
 
 const (
-	// mostPrefixes bounds the prefixes that are told apart.
-	mostPrefixes = 4096
+	// maxKnownPrefixes bounds the prefixes that are told apart.
+	maxKnownPrefixes = 4096
 	// spareBases is how many times more bases are remembered than are sent.
 	spareBases = 4
-	// patientFor is how long a box that is gone is tried. After that, the next
+	// patientFor is how long a local server that is gone is tried. After that, the next
 	// request that it answers shows that it is back.
 	patientFor = 10 * time.Minute
-	// mostTries bounds how often somebody may come while one base is sent.
-	mostTries = 5
+	// maxTries bounds how often somebody may come while one base is sent.
+	maxTries = 5
 )
 
-// Begin makes a site the one in force, and has the box read what may have
+// Begin makes a site the one in force, and has the local server read what may have
 // been lost.
-func (x *Box) Begin(s *Site) {
+func (x *Server) Begin(s *Site) {
 	now := s.Now()
 	hours, err := parseHours(s.Loaded)
 	if err != nil { // refused by Validate before
@@ -146,7 +146,7 @@ func (x *Box) Begin(s *Site) {
 		x.opened = true
 		x.open(s.Store, now)
 	}
-	for _, b := range x.most(now) {
+	for _, b := range x.mostUsed(now) {
 		if now.Sub(b.used) > stillWarm {
 			x.add(b)
 		}
@@ -155,8 +155,8 @@ func (x *Box) Begin(s *Site) {
 	x.start()
 }
 
-// most lists the bases used most. The lock is held.
-func (x *Box) most(now time.Time) []*base {
+// mostUsed lists the bases used most. The lock is held.
+func (x *Server) mostUsed(now time.Time) []*base {
 	all := make([]*base, 0, len(x.bases))
 	for _, b := range x.bases {
 		all = append(all, b)
@@ -170,7 +170,7 @@ func (x *Box) most(now time.Time) []*base {
 	return all[:min(len(all), x.site.bases())]
 }
 
-func (x *Box) knows(key prefixKey) bool {
+func (x *Server) knows(key prefixKey) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	_, ok := x.prefixes[key]
@@ -179,7 +179,7 @@ func (x *Box) knows(key prefixKey) bool {
 
 // keep counts a use of what is known by key, or of b, which it is known by from
 // here on.
-func (x *Box) keep(key prefixKey, b *base, now time.Time) *base {
+func (x *Server) keep(key prefixKey, b *base, now time.Time) *base {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if b == nil {
@@ -191,7 +191,7 @@ func (x *Box) keep(key prefixKey, b *base, now time.Time) *base {
 	if b == nil {
 		return nil
 	}
-	if len(x.prefixes) >= mostPrefixes {
+	if len(x.prefixes) >= maxKnownPrefixes {
 		clear(x.prefixes)
 	}
 	x.prefixes[key], x.bases[b.id] = b, b
@@ -205,40 +205,40 @@ func (x *Box) keep(key prefixKey, b *base, now time.Time) *base {
 // limit forgets what is worth least while there are too many bases or they take too
 // much memory: of whose the last one is, if more than a quarter of the memory is theirs,
 // else of all. The lock is held.
-func (x *Box) limit(now time.Time, owner sessioncache.Tenant) {
+func (x *Server) limit(now time.Time, owner sessioncache.Tenant) {
 	if x.site == nil {
 		return
 	}
 	limit := x.of.limit.Load() / max(1, x.of.number.Load())
 	for {
-		var size, own int64
-		var least, ownLeast *base
+		var size, owned int64
+		var cheapest, ownLeast *base
 		for _, b := range x.bases {
 			n := b.to.Size()
 			size += n
-			if least == nil || b.worth(now) < least.worth(now) {
-				least = b
+			if cheapest == nil || b.worth(now) < cheapest.worth(now) {
+				cheapest = b
 			}
 			if b.owner != owner {
 				continue
 			}
-			own += n
+			owned += n
 			if ownLeast == nil || b.worth(now) < ownLeast.worth(now) {
 				ownLeast = b
 			}
 		}
 		switch heavy := size > limit; {
-		case heavy && own > limit/4:
+		case heavy && owned > limit/4:
 			x.forget(ownLeast)
 		case heavy, len(x.bases) > spareBases*x.site.bases():
-			x.forget(least)
+			x.forget(cheapest)
 		default:
 			return
 		}
 	}
 }
 
-func (x *Box) forget(b *base) {
+func (x *Server) forget(b *base) {
 	delete(x.bases, b.id)
 	x.remove(b)
 	for key, o := range x.prefixes {
@@ -248,9 +248,9 @@ func (x *Box) forget(b *base) {
 	}
 }
 
-// gone tells that the box could not be reached, or fell silent in the middle of
+// gone tells that the local server could not be reached, or fell silent in the middle of
 // an answer.
-func (x *Box) gone() {
+func (x *Server) gone() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.site == nil {
@@ -260,9 +260,9 @@ func (x *Box) gone() {
 	x.forgotten(nil)
 }
 
-// back tells that the box has answered a request that began with b, and whether
+// back tells that the local server has answered a request that began with b, and whether
 // it had lost what it should have had in its cache.
-func (x *Box) back(b *base, vanished bool) {
+func (x *Server) back(b *base, vanished bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.site == nil {
@@ -285,9 +285,9 @@ func (x *Box) back(b *base, vanished bool) {
 
 // forgotten has everything sent once more but what was read just now. The lock is
 // held.
-func (x *Box) forgotten(but *base) {
+func (x *Server) forgotten(but *base) {
 	x.queue.Forget()
-	for _, b := range x.most(x.site.Now()) {
+	for _, b := range x.mostUsed(x.site.Now()) {
 		if b != but {
 			x.add(b)
 		}
@@ -296,7 +296,7 @@ func (x *Box) forgotten(but *base) {
 }
 
 // add puts a base among those to be sent. The lock is held.
-func (x *Box) add(b *base) {
+func (x *Server) add(b *base) {
 	if !slices.ContainsFunc(x.due, func(j *job) bool { return j.base == b }) {
 		x.due = append(x.due, &job{base: b, slot: queue.AnySlot, turn: new(local.Replica)})
 	}
@@ -305,7 +305,7 @@ func (x *Box) add(b *base) {
 // spread gives each slot that holds no conversation a base: the one of j, then the
 // others that are due, in their order, and so on from the beginning. A base that
 // gets no slot is not sent: it would only push out one that is used more.
-func (x *Box) spread(j *job, bare []int) {
+func (x *Server) spread(j *job, bare []int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	waits := func(o *job) bool { return o.slot == queue.AnySlot && o.turn.Index == j.turn.Index && !o.keeps }
@@ -324,8 +324,8 @@ func (x *Box) spread(j *job, bare []int) {
 }
 
 // start has what is due sent. The lock is held.
-func (x *Box) start() {
-	life := x.of.state.Carrier.Running()
+func (x *Server) start() {
+	life := x.of.state.Sender.Running()
 	if x.halt != nil || len(x.due) == 0 || life == nil {
 		return
 	}
@@ -335,7 +335,7 @@ func (x *Box) start() {
 }
 
 // stop ends what is being sent. It is sent again under the next configuration.
-func (x *Box) stop() {
+func (x *Server) stop() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.halt != nil {
@@ -347,7 +347,7 @@ func (x *Box) stop() {
 }
 
 // rest sets the time at which the model has to be kept loaded. The lock is held.
-func (x *Box) rest() {
+func (x *Server) rest() {
 	if x.hours == nil {
 		return
 	}
@@ -360,7 +360,7 @@ func (x *Box) rest() {
 }
 
 // load keeps the model loaded if this is the time for it.
-func (x *Box) load() {
+func (x *Server) load() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.rest()
@@ -368,14 +368,14 @@ func (x *Box) load() {
 		return
 	}
 	now := x.site.Now()
-	if most := x.most(now); len(most) > 0 {
-		x.due = append(x.due, &job{base: most[0], slot: queue.AnySlot, turn: new(local.Replica), keeps: true})
+	if bases := x.mostUsed(now); len(bases) > 0 {
+		x.due = append(x.due, &job{base: bases[0], slot: queue.AnySlot, turn: new(local.Replica), keeps: true})
 		x.start()
 	}
 }
 
 // run sends what is due, one after the other, until nothing is.
-func (x *Box) run(ctx context.Context) {
+func (x *Server) run(ctx context.Context) {
 	defer x.ran()
 	wait := time.Second
 	for {
@@ -386,7 +386,7 @@ func (x *Box) run(ctx context.Context) {
 		outcome := warmRefused
 		httpx.Background("sending a base", func() { outcome = x.send(ctx, j) })
 		switch x.became(ctx, j, outcome); outcome {
-		case warmRead, warmHeld:
+		case warmRead, warmCached:
 			wait = time.Second
 		case warmUnreachable:
 			select {
@@ -399,7 +399,7 @@ func (x *Box) run(ctx context.Context) {
 }
 
 // take takes the next one of what is due, nil if that is all for now.
-func (x *Box) take(ctx context.Context) *job {
+func (x *Server) take(ctx context.Context) *job {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if len(x.due) == 0 || ctx.Err() != nil {
@@ -412,7 +412,7 @@ func (x *Box) take(ctx context.Context) *job {
 
 // ran ends a run, and begins the next one if something has become due: under the
 // next configuration, as a rule.
-func (x *Box) ran() {
+func (x *Server) ran() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.halt()
@@ -421,11 +421,11 @@ func (x *Box) ran() {
 }
 
 // became decides what follows from what became of a job.
-func (x *Box) became(ctx context.Context, j *job, outcome string) {
+func (x *Server) became(ctx context.Context, j *job, outcome string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch {
-	case outcome == warmInterrupted && ctx.Err() == nil && j.tries < mostTries:
+	case outcome == warmInterrupted && ctx.Err() == nil && j.tries < maxTries:
 		j.tries++
 		x.due = append(x.due, j)
 	case outcome == warmUnreachable:
@@ -437,7 +437,7 @@ func (x *Box) became(ctx context.Context, j *job, outcome string) {
 		} else {
 			x.due = nil
 		}
-	case outcome == warmRead || outcome == warmHeld:
+	case outcome == warmRead || outcome == warmCached:
 		x.lost = time.Time{}
 		for n := j.turn.Index + 1; j.turn.Index == 0 && n < j.turn.Of; n++ { // the others behind the same site
 			x.due = append(x.due, &job{base: j.base, slot: j.slot, turn: &local.Replica{Index: n}, keeps: j.keeps})

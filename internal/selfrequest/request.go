@@ -31,8 +31,8 @@ const (
 	Fold                    // for a local server to read a folded history
 )
 
-// Errand is one internal request.
-type Errand struct {
+// Request is one internal request.
+type Request struct {
 	Kind
 	*Target
 	// Session is the public id of its session, and Tenant the session's tenant; empty for none.
@@ -61,7 +61,7 @@ type Site struct {
 	// Upstream is the profile of the handler's upstream.
 	Upstream *upstream.Profile
 	// Layers returns the layers for an internal request, followed by Next.
-	Layers func(e *Errand) caddyhttp.Handler
+	Layers func(e *Request) caddyhttp.Handler
 	// Next is the handler after the layers.
 	Next caddyhttp.Handler
 	// Record records an internal request with its usage. r identifies the user.
@@ -72,13 +72,13 @@ type Site struct {
 type key struct{}
 
 // Of returns the internal request behind r, nil if r came from a client.
-func Of(r *http.Request) *Errand {
-	e, _ := r.Context().Value(key{}).(*Errand)
+func Of(r *http.Request) *Request {
+	e, _ := r.Context().Value(key{}).(*Request)
 	return e
 }
 
 // Arrive forwards an internal request that has reached a handler.
-func (e *Errand) Arrive(w http.ResponseWriter, r *http.Request, s *Site) error {
+func (e *Request) Arrive(w http.ResponseWriter, r *http.Request, s *Site) error {
 	if s.Logged&e.Kind == 0 {
 		caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
 	}
@@ -114,11 +114,11 @@ func (e *Errand) Arrive(w http.ResponseWriter, r *http.Request, s *Site) error {
 }
 
 // Arrived reports whether the request has reached a handler that forwards it.
-func (e *Errand) Arrived() bool { return e.site != nil }
+func (e *Request) Arrived() bool { return e.site != nil }
 
 // Record records an internal request, if it has arrived, with its usage. The caller sets time,
 // purpose and cost.
-func (e *Errand) Record(rec *audit.Record, u wire.Usage, completed bool) {
+func (e *Request) Record(rec *audit.Record, u wire.Usage, completed bool) {
 	if !e.Arrived() {
 		return
 	}
@@ -130,16 +130,16 @@ func (e *Errand) Record(rec *audit.Record, u wire.Usage, completed bool) {
 	e.site.Record(e.request, rec, u)
 }
 
-// Carrier sends internal requests through the present configuration.
-type Carrier struct {
+// Sender sends internal requests through the present configuration.
+type Sender struct {
 	mu      sync.Mutex
 	servers func(name string) http.Handler // nil without a configuration
-	life    context.Context                //nolint:containedctx // of errands: as long as there is a configuration
+	life    context.Context                //nolint:containedctx // ends with the last configuration
 	end     context.CancelFunc
 }
 
 // Use sets the present configuration, by its HTTP servers. servers returns nil for an unknown name.
-func (c *Carrier) Use(servers func(name string) http.Handler) {
+func (c *Sender) Use(servers func(name string) http.Handler) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.servers = servers
@@ -150,7 +150,7 @@ func (c *Carrier) Use(servers func(name string) http.Handler) {
 }
 
 // Stop cancels all internal requests, because the last configuration has ended.
-func (c *Carrier) Stop() {
+func (c *Sender) Stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.servers = nil; c.life != nil {
@@ -161,13 +161,13 @@ func (c *Carrier) Stop() {
 
 // Running returns the context of internal requests, which ends with the last configuration; nil
 // without a configuration.
-func (c *Carrier) Running() context.Context {
+func (c *Sender) Running() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.life
 }
 
-func (c *Carrier) server(name string) http.Handler {
+func (c *Sender) server(name string) http.Handler {
 	c.mu.Lock()
 	servers := c.servers
 	c.mu.Unlock()
@@ -177,8 +177,8 @@ func (c *Carrier) server(name string) http.Handler {
 	return servers(name)
 }
 
-// Carry sends an internal request through the site to its handler, and returns the response.
-func (c *Carrier) Carry(ctx context.Context, e *Errand) (a *Answer, err error) {
+// Send sends an internal request through the site to its handler, and returns the response.
+func (c *Sender) Send(ctx context.Context, e *Request) (a *Answer, err error) {
 	defer func() {
 		if p := recover(); p != nil { // an aborted response, or a failing handler on the path
 			a, err = nil, ErrUnreached
@@ -204,9 +204,9 @@ func (c *Carrier) Carry(ctx context.Context, e *Errand) (a *Answer, err error) {
 	return a, nil
 }
 
-// Way is the path of a request through this module's handlers. The zero value means that the
+// Path is the path of a request through this module's handlers. The zero value means that the
 // forwarding handler is the first one.
-type Way struct {
+type Path struct {
 	// Behind is the number of earlier handlers of this module. They must not edit an internal
 	// request, because its body already has their edits.
 	Behind int `json:"behind,omitempty"`
@@ -219,20 +219,20 @@ const behindVar = "llm_handlers"
 
 // Passing returns the path of a client's request so far, and counts the present handler. Each
 // handler sets the request's conversation before it calls the next one.
-func Passing(r *http.Request) (w Way) {
+func Passing(r *http.Request) (w Path) {
 	ctx := r.Context()
 	if caddyhttp.GetVar(ctx, "llm_conversation") == nil {
 		return w
 	}
 	before, _ := caddyhttp.GetVar(ctx, behindVar).(int)
-	w = Way{Behind: before + 1, Path: r.URL.Path}
+	w = Path{Behind: before + 1, Path: r.URL.Path}
 	caddyhttp.SetVar(ctx, behindVar, w.Behind)
 	return w
 }
 
 // leads reports whether the present handler is the last one on the path. It forwards all kinds that
 // an earlier handler would.
-func (e *Errand) leads(r *http.Request, s *Site) bool {
+func (e *Request) leads(r *http.Request, s *Site) bool {
 	e.way.sends |= s.Sends
 	if e.way.behind < e.Way.Behind {
 		e.way.behind++

@@ -18,11 +18,11 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// TestPeople: one key is one person in any header, and keys, hashes, placeholders and a file name
+// TestUsers: one key is one user in any header, and keys, hashes, placeholders and a file name
 // users.
-func TestPeople(t *testing.T) {
+func TestUsers(t *testing.T) {
 	key, tenants := &Key{Secret: [32]byte{7}}, &Key{Secret: [32]byte{9}}
-	of := func(p *People, user, target string, headers ...string) Person {
+	of := func(p *Users, user, target string, headers ...string) User {
 		r := httptest.NewRequest(http.MethodPost, target, nil)
 		for i := 0; i < len(headers); i += 2 {
 			r.Header.Add(headers[i], headers[i+1])
@@ -62,8 +62,10 @@ func TestPeople(t *testing.T) {
 			t.Errorf("%v is %+v, not %+v", same, got, anna)
 		}
 	}
-	for _, other := range [][]string{{"/"}, {"/", "X-Api-Key", "sk-ben"}, {"/", "X-Api-Key", "sk-anna", "Authorization",
-		"Bearer sk-ben"}, {"/", "Authorization", "Basic sk-anna"}} {
+	for _, other := range [][]string{{"/"}, {"/", "X-Api-Key", "sk-ben"}, {
+		"/", "X-Api-Key", "sk-anna", "Authorization",
+		"Bearer sk-ben",
+	}, {"/", "Authorization", "Basic sk-anna"}} {
 		if got := of(nil, "", other[0], other[1:]...); got.Hash == anna.Hash {
 			t.Errorf("%v is anna", other)
 		}
@@ -78,7 +80,7 @@ func TestPeople(t *testing.T) {
 	if err := os.WriteFile(file, []byte("# who\n\nsk-dora\tDora Dell \n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewPeople([]User{
+	p, err := NewUsers([]UserEntry{
 		{anna.Hash, "anna"},
 		{"sha256:" + strings.ToUpper(hex.EncodeToString(sum[:])), "anna"},
 		{"{env.BENS_KEY}", "ben"},
@@ -102,7 +104,7 @@ func TestPeople(t *testing.T) {
 			t.Errorf("%v is %q, not %q", c.headers, got.Name, c.name)
 		}
 	}
-	if got := of(p, "", "/", "X-User", strings.Repeat("ä", 200)).Name; len(got) != longestName {
+	if got := of(p, "", "/", "X-User", strings.Repeat("ä", 200)).Name; len(got) != maxName {
 		t.Errorf("a name of %d bytes", len(got))
 	}
 }
@@ -111,7 +113,7 @@ func TestPeople(t *testing.T) {
 // hash, while each of them makes another tenant.
 func TestJunkCredentials(t *testing.T) {
 	key := &Key{Secret: [32]byte{7}}
-	p, err := NewPeople([]User{{"sk-anna", "anna"}}, "")
+	p, err := NewUsers([]UserEntry{{"sk-anna", "anna"}}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +127,7 @@ func TestJunkCredentials(t *testing.T) {
 	}
 	for _, c := range []struct {
 		reads   string
-		own     string // the header that the API reads
+		header  string // the header that the API reads
 		target  string
 		headers []string
 	}{
@@ -139,19 +141,19 @@ func TestJunkCredentials(t *testing.T) {
 		{"X-Api-Key", "Authorization", "/?key=1", []string{"X-Goog-Api-Key", "junk", "Api-Key", "junk"}},
 		{"X-Goog-Api-Key", "X-Goog-Api-Key", "/?key=1", []string{"Authorization", "Bearer junk", "X-Api-Key", "junk"}},
 	} {
-		for _, own := range []string{"sk-anna", "sk-nobody"} {
-			value := own
-			if c.own == "Authorization" {
-				value = "Bearer " + own
+		for _, credential := range []string{"sk-anna", "sk-nobody"} {
+			value := credential
+			if c.header == "Authorization" {
+				value = "Bearer " + credential
 			}
-			want := p.Of(request("/?", c.own, value), key, c.reads)
-			junk := request(c.target, append([]string{c.own, value}, c.headers...)...)
+			want := p.Of(request("/?", c.header, value), key, c.reads)
+			junk := request(c.target, append([]string{c.header, value}, c.headers...)...)
 			got := p.OfTenant(junk, key, key.Of(junk), c.reads)
-			if got != want || (got.Name == "anna") != (own == "sk-anna") {
-				t.Errorf("%v beside %s %s: got %+v, want %+v", append(c.headers, c.target), c.own, own, got, want)
+			if got != want || (got.Name == "anna") != (credential == "sk-anna") {
+				t.Errorf("%v beside %s %s: got %+v, want %+v", append(c.headers, c.target), c.header, credential, got, want)
 			}
-			if key.Of(junk) == key.Of(request("/?", c.own, value)) {
-				t.Errorf("%v beside %s: one tenant", append(c.headers, c.target), c.own)
+			if key.Of(junk) == key.Of(request("/?", c.header, value)) {
+				t.Errorf("%v beside %s: one tenant", append(c.headers, c.target), c.header)
 			}
 		}
 	}
@@ -170,9 +172,9 @@ func TestJunkCredentials(t *testing.T) {
 	}
 }
 
-// TestPeopleRefused: invalid entries are rejected, without revealing a key.
-func TestPeopleRefused(t *testing.T) {
-	for _, users := range [][]User{
+// TestUsersRefused: invalid entries are rejected, without revealing a key.
+func TestUsersRefused(t *testing.T) {
+	for _, users := range [][]UserEntry{
 		{{"", "anna"}},
 		{{"sk-secret", ""}},
 		{{"{http.auth.user.id}", "anna"}},
@@ -182,7 +184,7 @@ func TestPeopleRefused(t *testing.T) {
 		{{"{env.NOT_SET_ANYWHERE}", "anna"}},
 		{{"sk-secret", "anna"}, {"Bearer sk-secret", "ben"}},
 	} {
-		if _, err := NewPeople(users, ""); err == nil || strings.Contains(err.Error(), "sk-secret") {
+		if _, err := NewUsers(users, ""); err == nil || strings.Contains(err.Error(), "sk-secret") {
 			t.Errorf("%v: %v", users, err)
 		}
 	}
@@ -190,11 +192,11 @@ func TestPeopleRefused(t *testing.T) {
 	if err := os.WriteFile(file, []byte("sk-anna anna\nsk-secret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewPeople(nil, file); err == nil || !strings.Contains(err.Error(), "users:2:") ||
+	if _, err := NewUsers(nil, file); err == nil || !strings.Contains(err.Error(), "users:2:") ||
 		strings.Contains(err.Error(), "sk-secret") {
 		t.Errorf("a line without a name: %v", err)
 	}
-	if _, err := NewPeople(nil, file+".none"); err == nil {
+	if _, err := NewUsers(nil, file+".none"); err == nil {
 		t.Error("a file that is not there")
 	}
 }

@@ -71,8 +71,10 @@ func TestHours(t *testing.T) {
 // TestLoadedInWorkingHours: in working hours an idle server gets the most used base, and at no
 // other time.
 func TestLoadedInWorkingHours(t *testing.T) {
-	for preset, every := range map[string]time.Duration{"ollama": 4 * time.Minute, "mlx_lm": 4 * time.Minute,
-		"lm_studio": 50 * time.Minute, "llama_cpp": 30 * time.Second} {
+	for preset, every := range map[string]time.Duration{
+		"ollama": 4 * time.Minute, "mlx_lm": 4 * time.Minute,
+		"lm_studio": 50 * time.Minute, "llama_cpp": 30 * time.Second,
+	} {
 		t.Run(preset, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := &Options{Loaded: "09:00-17:00"}
@@ -84,8 +86,8 @@ func TestLoadedInWorkingHours(t *testing.T) {
 					t.Fatal(err)
 				}
 				often, seldom := &base{id: "often"}, &base{id: "seldom"}
-				x := &Box{
-					of: boxes(), queue: queue.New(queue.Limits{}), site: site(w, preset), hours: hours,
+				x := &Server{
+					of: servers(), queue: queue.New(queue.Limits{}), site: site(w, preset), hours: hours,
 					bases: map[string]*base{"often": often, "seldom": seldom},
 				}
 				defer x.stop()
@@ -147,15 +149,15 @@ func TestLoadedInWorkingHours(t *testing.T) {
 // basesLimit is the memory for bases of the servers, in bytes.
 const basesLimit = 64 << 20
 
-// boxes returns the servers of a store that is never closed, without a configuration in force.
-func boxes() *Boxes {
-	b := &Boxes{state: new(state.State)}
+// servers returns the servers of a store that is never closed, without a configuration in force.
+func servers() *Servers {
+	b := &Servers{state: new(state.State)}
 	b.SetLimit(basesLimit)
 	return b
 }
 
-// box returns the server behind a queue.
-func box(t *testing.T, of *Boxes, q *queue.Queue) *Box {
+// server returns the server behind a queue.
+func server(t *testing.T, of *Servers, q *queue.Queue) *Server {
 	t.Helper()
 	share, err := of.Open("", q)
 	if err != nil {
@@ -173,14 +175,16 @@ func site(o *Options, preset string) *Site {
 
 // targetOf returns a target for [through].
 func targetOf() *selfrequest.Target {
-	return selfrequest.Reopen(selfrequest.Open{Method: http.MethodPost, URI: "/v1/chat/completions",
-		Body: selfrequest.Pack([]byte(`{"model":"m"}`)), Client: wire.OpenAIChat})
+	return selfrequest.Reopen(selfrequest.Open{
+		Method: http.MethodPost, URI: "/v1/chat/completions",
+		Body: selfrequest.Pack([]byte(`{"model":"m"}`)), Client: wire.OpenAIChat,
+	})
 }
 
 // through makes internal requests pass through a site to an upstream that answers at once.
-func (b *Boxes) through(t *testing.T, s *Site) *Boxes {
+func (b *Servers) through(t *testing.T, s *Site) *Servers {
 	t.Helper()
-	b.state.Carrier.Use(func(string) http.Handler {
+	b.state.Sender.Use(func(string) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			r = caddyhttp.PrepareRequest(r, caddy.NewReplacer(), w, &caddyhttp.Server{})
 			next := caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
@@ -189,14 +193,14 @@ func (b *Boxes) through(t *testing.T, s *Site) *Boxes {
 			})
 			if err := selfrequest.Of(r).Arrive(w, r, &selfrequest.Site{
 				Sends: selfrequest.WarmUp, Upstream: s.Upstream, Next: next,
-				Layers: func(*selfrequest.Errand) caddyhttp.Handler { return next },
+				Layers: func(*selfrequest.Request) caddyhttp.Handler { return next },
 				Record: func(*http.Request, *audit.Record, wire.Usage) {},
 			}); err != nil {
 				t.Error(err)
 			}
 		})
 	})
-	t.Cleanup(b.state.Carrier.Stop)
+	t.Cleanup(b.state.Sender.Stop)
 	return b
 }
 
@@ -212,9 +216,9 @@ func await(t *testing.T, what string, f func() bool) {
 	t.Fatalf("waited in vain for %s", what)
 }
 
-// TestBoxGoesOnAfterAPanic: a panic while a base is sent affects only that base. The slot is free
+// TestServerGoesOnAfterAPanic: a panic while a base is sent affects only that base. The slot is free
 // again, and the other bases and later ones are sent.
-func TestBoxGoesOnAfterAPanic(t *testing.T) {
+func TestServerGoesOnAfterAPanic(t *testing.T) {
 	var trouble atomic.Bool
 	in := site(&Options{}, "mlx_lm")
 	in.Now = func() time.Time {
@@ -223,7 +227,7 @@ func TestBoxGoesOnAfterAPanic(t *testing.T) {
 		}
 		return time.Now()
 	}
-	x := box(t, boxes().through(t, in), queue.New(queue.Limits{Slots: 1}))
+	x := server(t, servers().through(t, in), queue.New(queue.Limits{Slots: 1}))
 	x.site = in
 	panics, read := httpx.BackgroundPanics, metrics.sent.WithLabelValues(warmRead)
 	before, sent := testkit.MetricValue(t, panics), testkit.MetricValue(t, read)
@@ -257,7 +261,7 @@ func TestBoxGoesOnAfterAPanic(t *testing.T) {
 // conversation.
 func TestBaseLeavesTakenSlots(t *testing.T) {
 	in := site(&Options{}, "llama_cpp")
-	x := box(t, boxes().through(t, in), queue.New(queue.Limits{Slots: 2}))
+	x := server(t, servers().through(t, in), queue.New(queue.Limits{Slots: 2}))
 	x.site = in
 	b := &base{id: "b", to: targetOf(), target: wire.OpenAIChat}
 	j := &job{base: b, slot: queue.AnySlot, turn: new(local.Replica)}
@@ -283,7 +287,7 @@ func TestBaseLeavesTakenSlots(t *testing.T) {
 // its target. The race detector verifies the locking.
 func TestBaseIsSentWhileItChanges(t *testing.T) {
 	in := site(&Options{}, "mlx_lm")
-	x := box(t, boxes().through(t, in), queue.New(queue.Limits{Slots: 1}))
+	x := server(t, servers().through(t, in), queue.New(queue.Limits{Slots: 1}))
 	x.site = in
 	b := x.keep(prefixKey{}, &base{id: "b", to: targetOf(), target: wire.OpenAIChat}, time.Now())
 	var others sync.WaitGroup
@@ -299,7 +303,7 @@ func TestBaseIsSentWhileItChanges(t *testing.T) {
 // Bases are weighed, and one tenant cannot evict another's.
 func TestBasesAreShared(t *testing.T) {
 	in := site(&Options{Prefixes: maxPrefixes}, "mlx_lm")
-	x := box(t, boxes(), queue.New(queue.Limits{Slots: 1}))
+	x := server(t, servers(), queue.New(queue.Limits{Slots: 1}))
 	x.site = in
 	keep := func(id, owner byte, size int) {
 		to := targetOf()

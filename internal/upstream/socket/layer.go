@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
 )
 
-// carrier is the layer in front of the upstream that sends marked requests over connections.
-type carrier struct {
+// layer is the layer in front of the upstream that sends marked requests over connections.
+type layer struct {
 	pool *Pool
 	next caddyhttp.Handler
 	key  func(r *http.Request) retain.Key
@@ -22,11 +22,11 @@ type carrier struct {
 // Layer returns next behind a carrier. It must run after the layer that decides between delta and
 // whole. key returns a request's conversation.
 func (p *Pool) Layer(next caddyhttp.Handler, key func(r *http.Request) retain.Key) caddyhttp.Handler {
-	return &carrier{p, next, key}
+	return &layer{p, next, key}
 }
 
 // ServeHTTP implements caddyhttp.Handler.
-func (c *carrier) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
+func (c *layer) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	over := r.Header[from]
 	delete(r.Header, from)
 	p, ok := httpx.Whole(r)
@@ -41,7 +41,7 @@ func (c *carrier) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 }
 
 // goOn sends a delta over the connection that keeps the previous answer.
-func (c *carrier) goOn(w http.ResponseWriter, r *http.Request, who caller, handle string, body []byte) error {
+func (c *layer) goOn(w http.ResponseWriter, r *http.Request, who caller, handle string, body []byte) error {
 	why := retain.Lost
 	if conn := c.pool.take(handle, who); conn != nil {
 		var err error
@@ -61,7 +61,7 @@ func say(w http.ResponseWriter, why retain.Cause) error {
 
 // begin sends a whole conversation: over an idle connection of the conversation, else over a new
 // one, else as POST.
-func (c *carrier) begin(w http.ResponseWriter, r *http.Request, who caller, body []byte) error {
+func (c *layer) begin(w http.ResponseWriter, r *http.Request, who caller, body []byte) error {
 	if conn := c.pool.spare(who); conn != nil {
 		if why, err := conn.ask(w, r, body); why == "" || r.Context().Err() != nil {
 			return err

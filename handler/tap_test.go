@@ -354,8 +354,10 @@ func TestPanicBefore(t *testing.T) {
 func TestPanicInSettle(t *testing.T) {
 	h := attached(t, pipeline.Options{})
 	// of no request: Commit and Abandon panic
-	x := &exchange{passage: passage{site: h.site, Request: feature.Request{View: new(wire.View),
-		Edit: new(pipeline.Transaction)}}, session: new(sessioncache.Session)}
+	x := &exchange{passage: passage{site: h.site, Request: feature.Request{
+		View: new(wire.View),
+		Edit: new(pipeline.Transaction),
+	}}, session: new(sessioncache.Session)}
 	w := &recorder{ResponseRecorder: httptest.NewRecorder()}
 	tp := newTap(w, x)
 	tp.WriteHeader(http.StatusOK)
@@ -430,8 +432,10 @@ func TestLateRequest(t *testing.T) {
 func TestTiming(t *testing.T) {
 	h := attached(t, pipeline.Options{})
 	x := &exchange{
-		passage: passage{site: h.site, Request: feature.Request{Format: wire.Anthropic, View: new(wire.View),
-			Edit: new(pipeline.Transaction)}}, session: new(sessioncache.Session),
+		passage: passage{site: h.site, Request: feature.Request{
+			Format: wire.Anthropic, View: new(wire.View),
+			Edit: new(pipeline.Transaction),
+		}}, session: new(sessioncache.Session),
 		outcome: outcome{settled: true}, overhead: 1,
 	}
 	tp := newTap(&recorder{ResponseRecorder: httptest.NewRecorder()}, x)

@@ -23,8 +23,10 @@ var retentions = []struct{ name, profile, options string }{
 func TestRetained(t *testing.T) {
 	for _, c := range retentions {
 		t.Run(c.name, func(t *testing.T) {
-			checkRetained(t, Options{Profiles: []string{c.profile},
-				Policies: []pipeline.Policy{pipeline.Observe, pipeline.CostAware}},
+			checkRetained(t, Options{
+				Profiles: []string{c.profile},
+				Policies: []pipeline.Policy{pipeline.Observe, pipeline.CostAware},
+			},
 				c.options, "testdata/traces")
 		})
 	}

@@ -324,9 +324,11 @@ func (m *Message) tellCall(b *Entry) {
 	}
 	b.followerCall = m.followerCalls
 	m.followerCalls++
-	m.tell(wire.Event{Kind: wire.EventCall, Call: b.followerCall, ID: b.ID, Name: b.Name, APIDefined: b.APIDefined,
+	m.tell(wire.Event{
+		Kind: wire.EventCall, Call: b.followerCall, ID: b.ID, Name: b.Name, APIDefined: b.APIDefined,
 		Free: b.Free,
-		Text: b.initial})
+		Text: b.initial,
+	})
 	if b.Arguments.Len() > 0 {
 		m.tell(wire.Event{Kind: wire.EventArguments, Call: b.followerCall, Text: b.Arguments.String()})
 	}

@@ -47,8 +47,10 @@ func (Codec) AppendAnswer(dst []byte, c *translate.Collected) []byte {
 
 // CallBuffer implements [translate.Dialect].
 func (c Codec) CallBuffer(bool) translate.CallBuffer {
-	return translate.NewNumberedBuffer(c, translate.NumberedBuffer{Index: "output_index", Arguments: "delta",
-		Sequence: "sequence_number"})
+	return translate.NewNumberedBuffer(c, translate.NumberedBuffer{
+		Index: "output_index", Arguments: "delta",
+		Sequence: "sequence_number",
+	})
 }
 
 // Endpoint implements [translate.Dialect].

@@ -247,8 +247,10 @@ func (n *notes) pass(w http.ResponseWriter, r *http.Request, format wire.Format,
 // warn writes a warning if it is the first of its kind.
 func (n *notes) warn(r *http.Request, format wire.Format, b bypass) {
 	client := product(r.Header)
-	fields := []zap.Field{zap.String("reason", b.reason), zap.String("client", client),
-		zap.String("format", string(format)), zap.Error(b.err)}
+	fields := []zap.Field{
+		zap.String("reason", b.reason), zap.String("client", client),
+		zap.String("format", string(format)), zap.Error(b.err),
+	}
 	if n.met.Meet(client, b.reason) {
 		n.log.Warn("a request goes upstream as it came: it cannot be read, or must not be changed; further ones of this "+
 			"client are logged at debug level", fields...)

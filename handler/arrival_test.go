@@ -39,10 +39,14 @@ func TestRefusedBodies(t *testing.T) {
 		"cut": {func(w http.ResponseWriter, r *http.Request, f wire.Format) error {
 			return failBody(w, r, f, caddyhttp.Error(http.StatusBadRequest, errors.New("unexpected EOF")))
 		}, http.StatusBadRequest},
-		"no room": {func(w http.ResponseWriter, _ *http.Request, f wire.Format) error { return budget.Fail(w, f) },
-			http.StatusServiceUnavailable},
-		"stalled": {func(w http.ResponseWriter, _ *http.Request, f wire.Format) error { return budget.FailStalled(w, f) },
-			http.StatusServiceUnavailable},
+		"no room": {
+			func(w http.ResponseWriter, _ *http.Request, f wire.Format) error { return budget.Fail(w, f) },
+			http.StatusServiceUnavailable,
+		},
+		"stalled": {
+			func(w http.ResponseWriter, _ *http.Request, f wire.Format) error { return budget.FailStalled(w, f) },
+			http.StatusServiceUnavailable,
+		},
 	} {
 		for format, kind := range map[wire.Format]string{
 			wire.Anthropic: "error.type", wire.OpenAIChat: "error.message", wire.OpenAIResponses: "error.message",

@@ -126,6 +126,8 @@ func (o *site) afford(
 	message := fmt.Sprintf("what is left of the budget of %s, %s, is set aside for requests that have not ended (%s so "+
 		"far); try again in %d seconds", who.Name, v.Budget, v.Budget.Amount(v.Spent), heldFor)
 	w.Header().Set("Retry-After", strconv.Itoa(heldFor))
-	return nil, true, httpx.Fail(w, view.Format, &translate.Failure{Status: status, Type: "rate_limit_error",
-		Message: message})
+	return nil, true, httpx.Fail(w, view.Format, &translate.Failure{
+		Status: status, Type: "rate_limit_error",
+		Message: message,
+	})
 }

@@ -33,15 +33,21 @@ func TestDenySpent(t *testing.T) {
 		body            string
 		after, rejected string
 	}{
-		{wire.Anthropic, "claude-cli/2.1.330 (external, cli)", 429,
-			`{"type":"error","error":{"type":"billing_error","message":"` + message + `"}}`, "21601", "rejected"},
-		{wire.Anthropic, "opencode/1.18.33 ai-sdk/provider-utils/4.0.1", 402,
-			`{"type":"error","error":{"type":"billing_error","message":"` + message + `"}}`, "", "rejected"},
+		{
+			wire.Anthropic, "claude-cli/2.1.330 (external, cli)", 429,
+			`{"type":"error","error":{"type":"billing_error","message":"` + message + `"}}`, "21601", "rejected",
+		},
+		{
+			wire.Anthropic, "opencode/1.18.33 ai-sdk/provider-utils/4.0.1", 402,
+			`{"type":"error","error":{"type":"billing_error","message":"` + message + `"}}`, "", "rejected",
+		},
 		{wire.OpenAIChat, "", 429, openAI, "", ""},
 		{wire.OpenAIChat, "opencode/1.18.33 ai-sdk/provider-utils/4.0.1", 402, openAI, "", ""},
 		{wire.OpenAIResponses, "OpenAI/Python 2.1", 429, openAI, "", ""},
-		{wire.OpenAIResponses, "codex_exec/0.169.0 (Debian 12.0.0; x86_64)", 429,
-			strings.Replace(openAI, `"type":"insufficient_quota"`, `"type":"usage_limit_reached"`, 1), "", ""},
+		{
+			wire.OpenAIResponses, "codex_exec/0.169.0 (Debian 12.0.0; x86_64)", 429,
+			strings.Replace(openAI, `"type":"insufficient_quota"`, `"type":"usage_limit_reached"`, 1), "", "",
+		},
 		{wire.Gemini, "", 429, `{"error":{"code":429,"message":"` + message +
 			`","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.QuotaFailure",` +
 			`"violations":[{"quotaId":"LlmCacheBudget","description":"` + message +

@@ -79,38 +79,50 @@ var chain = [...]struct {
 		}
 		return p.site.usage.layer(next, p)
 	}},
-	{"translate", conversing | aside | unparsed | pinging | folding, translates,
+	{
+		"translate", conversing | aside | unparsed | pinging | folding, translates,
 		func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 			return p.site.up.Translate(next, p.Format, p.Session, p.View)
-		}},
-	{"tool changes", conversing | aside | unparsed | folding | slotless, local,
+		},
+	},
+	{
+		"tool changes", conversing | aside | unparsed | folding | slotless, local,
 		func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 			return p.site.up.ToolChanges(next, p.Format)
-		}},
+		},
+	},
 	{"overlay", conversing | folding, everySite, nil},
 	{"prefix recorder", conversing, everySite, nil},
-	{"compat", conversing | aside | unparsed | folding | warming, configured,
+	{
+		"compat", conversing | aside | unparsed | folding | warming, configured,
 		func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 			return p.site.up.Compat(next, p.Format)
-		}},
-	{"amend", conversing | aside | unparsed | folding, configured,
+		},
+	},
+	{
+		"amend", conversing | aside | unparsed | folding, configured,
 		func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 			return p.site.up.Amend(next, p.Format)
-		}},
+		},
+	},
 	{"length", unlooked | slotless, local, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return p.site.withLength(next)
 	}},
 	{"unpack", conversing | aside | unparsed, everySite, func(_ *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return upstream.Unpack(next)
 	}},
-	{"address", conversing | aside | unparsed | unlooked | slotless | pinging, configured,
+	{
+		"address", conversing | aside | unparsed | unlooked | slotless | pinging, configured,
 		func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 			return p.site.up.Address(next, p.Format)
-		}},
-	{"sign", conversing | aside | unparsed | unlooked | slotless | pinging | folding | warming, configured,
+		},
+	},
+	{
+		"sign", conversing | aside | unparsed | unlooked | slotless | pinging | folding | warming, configured,
 		func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 			return p.site.up.Sign(next)
-		}},
+		},
+	},
 	{"threads", conversing, everySite, nil},
 	{"websocket", conversing, everySite, nil},
 	{"letta", conversing, everySite, nil},

@@ -56,8 +56,10 @@ func TestLinks(t *testing.T) {
 			return next
 		}
 	}
-	all, err := links(new(upstream.Profile), map[string]feature.Layer{"retain": layer("retain"), "rejoin": layer("rejoin"),
-		"queue": layer("queue")})
+	all, err := links(new(upstream.Profile), map[string]feature.Layer{
+		"retain": layer("retain"), "rejoin": layer("rejoin"),
+		"queue": layer("queue"),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,8 @@ func (o *site) askCount(
 		return true, passBody(w, r, next, p)
 	}
 	refused, err := httpx.NewAttempt(w, uncounted{}).Serve(caddyhttp.HandlerFunc(func(w http.ResponseWriter,
-		r *http.Request) error {
+		r *http.Request,
+	) error {
 		return passBody(w, r, next, p)
 	}), r)
 	if refused {

@@ -15,7 +15,8 @@ import (
 
 // sends describes the site to internal requests.
 func (o *site) sends(next caddyhttp.Handler) *selfrequest.Site {
-	s := &selfrequest.Site{Sends: o.internal, Upstream: o.up, Next: next, Record: o.errand,
+	s := &selfrequest.Site{
+		Sends: o.internal, Upstream: o.up, Next: next, Record: o.errand,
 		Layers: func(e *selfrequest.Errand) caddyhttp.Handler {
 			p := &passage{site: o, Request: feature.Request{Format: e.Client, Session: e.Session, Tenant: e.Tenant}}
 			switch e.Kind {
@@ -27,7 +28,8 @@ func (o *site) sends(next caddyhttp.Handler) *selfrequest.Site {
 				p.Purpose = folding
 			}
 			return p.through(next)
-		}}
+		},
+	}
 	if o.keepalive != nil && o.keepalive.Log != nil && *o.keepalive.Log {
 		s.Logged = selfrequest.Ping
 	}

@@ -62,9 +62,11 @@ var streams = []streamed{
 			event("content_block_stop", `{"type":"content_block_stop","index":1}`),
 			event("message_delta", `{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":9}}`),
 		},
-		[]string{event("message_delta",
-			`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":9}}`),
-			event("message_stop", `{"type":"message_stop"}`)},
+		[]string{
+			event("message_delta",
+				`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":9}}`),
+			event("message_stop", `{"type":"message_stop"}`),
+		},
 	},
 	{
 		wire.OpenAIChat, "/v1/chat/completions",

@@ -69,11 +69,10 @@ const (
 // `{http.llm_cache.saved_tokens}` | The difference of the two
 // `{http.llm_cache.reduction_pct}` | The same in percent, one decimal
 // `{http.llm_cache.transforms}` | Stages that fired, as `stage;n=count, …`, or `none`
-// `{http.llm_cache.compressed}` | The words left out, as `texts=count; saved_tokens=count;
-// ms=count`, empty if none were `{http.llm_cache.decision}` | Why history was folded or left alone
-// `{http.llm_cache.overhead_us}` | Own time before the request was sent upstream, in microseconds,
-// without the time spent waiting for the body `{http.llm_cache.cached_tokens}` | Prompt tokens that
-// the upstream read from its cache, once it has said so
+// `{http.llm_cache.compressed}` | The words left out, as `texts=…; saved_tokens=…; ms=…`, empty if none were
+// `{http.llm_cache.decision}` | Why history was folded or left alone
+// `{http.llm_cache.overhead_us}` | Own time before the request was sent upstream, in microseconds, less that of the body
+// `{http.llm_cache.cached_tokens}` | Prompt tokens that the upstream read from its cache, once it has said so
 //
 // Under the policy `observe` the sent and saved tokens tell what would have
 // been sent. The same values are response headers, as `headers` says.
@@ -375,8 +374,10 @@ func (h *Handler) Open(store *state.State, sink *app.Sink, prices *pricing.Table
 	s := &site{
 		store: store, up: up, now: store.Clock.Now, keepalive: h.KeepAlive, keeper: pinger.Of(store),
 		refused: refusalsOf(store), coalescer: coalescerOf(store),
-		records: records{of: store.Instance, sink: sink, policy: h.Policy, up: up, outcomes: outcomesOf(h.Policy),
-			conventions: spanConventionsInForce()},
+		records: records{
+			of: store.Instance, sink: sink, policy: h.Policy, up: up, outcomes: outcomesOf(h.Policy),
+			conventions: spanConventionsInForce(),
+		},
 		notes:   notes{log: log, headers: up.Headers, met: strangersOf(store)},
 		pipe:    pipeline.New(h.Options, up.Rules()),
 		clients: clients{named: h.SessionHeader, headers: h.Headers},

@@ -42,8 +42,10 @@ func (s *served) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		if deletes && s.forget() {
 			return s.gone(w)
 		}
-		return httpx.Fail(w, s.of.Format, &translate.Failure{Status: http.StatusNotFound, Message: s.of.Missing,
-			Modelless: true})
+		return httpx.Fail(w, s.of.Format, &translate.Failure{
+			Status: http.StatusNotFound, Message: s.of.Missing,
+			Modelless: true,
+		})
 	}
 	next := s.next
 	if r.Method != http.MethodPost { // which is signed as work for the upstream

@@ -89,8 +89,10 @@ func (o *site) price(rec *audit.Record, tail []byte) {
 		}
 		return 0
 	}
-	usage := wire.Usage{Uncached: count("prompt_tokens", "input_tokens", "promptTokenCount", "total_tokens"),
-		Output: count("completion_tokens", "output_tokens", "candidatesTokenCount")}
+	usage := wire.Usage{
+		Uncached: count("prompt_tokens", "input_tokens", "promptTokenCount", "total_tokens"),
+		Output:   count("completion_tokens", "output_tokens", "candidatesTokenCount"),
+	}
 	if at := bytes.LastIndex(tail, []byte(`"model"`)); at >= 0 {
 		_, name, _ := bytes.Cut(tail[at:], []byte{':'})
 		rec.Model = audit.Bounded(gjson.ParseBytes(name).Str)

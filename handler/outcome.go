@@ -80,8 +80,10 @@ var values = [...]struct {
 	span        attribute.Key
 	of          func(x *exchange) value
 }{
-	{header: headerSession, parameter: "session", placeholder: "session", log: "llm_session",
-		of: func(x *exchange) value { return text(x.Session) }},
+	{
+		header: headerSession, parameter: "session", placeholder: "session", log: "llm_session",
+		of: func(x *exchange) value { return text(x.Session) },
+	},
 	{header: headerPolicy, placeholder: "policy", of: func(x *exchange) value { return word(string(x.Edit.Policy)) }},
 	{log: "llm_user", of: func(x *exchange) value { return text(x.person.Name) }},
 	{log: "llm_model", of: func(x *exchange) value { return text(x.record.Model) }},
@@ -89,27 +91,43 @@ var values = [...]struct {
 	{header: "X-Llm-Cache-Assumed-From", of: func(x *exchange) value { return text(x.Edit.Rules().AssumedFrom) }},
 
 	// The prompt.
-	{header: "X-Llm-Cache-Original-Tokens", placeholder: "original_tokens", span: "llm_cache.tokens.original",
-		of: func(x *exchange) value { return number(x.Edit.Prompt.OriginalTokens) }},
-	{header: "X-Llm-Cache-Sent-Tokens", parameter: "tokens", placeholder: "sent_tokens", span: "llm_cache.tokens.sent",
-		of: func(x *exchange) value { return number(x.sent()) }},
-	{header: "X-Llm-Cache-Saved-Tokens", parameter: "saved", placeholder: "saved_tokens",
-		of: func(x *exchange) value { return number(x.saved()) }},
-	{header: "X-Llm-Cache-Reduction-Pct", placeholder: "reduction_pct",
-		of: func(x *exchange) value { return text(x.reduction()) }},
-	{header: "X-Llm-Cache-Transforms", placeholder: "transforms", span: "llm_cache.stages",
-		of: func(x *exchange) value { return text(x.transforms()) }},
-	{header: "X-Llm-Cache-Compressed", placeholder: "compressed",
-		of: func(x *exchange) value { return text(x.compressed()) }},
+	{
+		header: "X-Llm-Cache-Original-Tokens", placeholder: "original_tokens", span: "llm_cache.tokens.original",
+		of: func(x *exchange) value { return number(x.Edit.Prompt.OriginalTokens) },
+	},
+	{
+		header: "X-Llm-Cache-Sent-Tokens", parameter: "tokens", placeholder: "sent_tokens", span: "llm_cache.tokens.sent",
+		of: func(x *exchange) value { return number(x.sent()) },
+	},
+	{
+		header: "X-Llm-Cache-Saved-Tokens", parameter: "saved", placeholder: "saved_tokens",
+		of: func(x *exchange) value { return number(x.saved()) },
+	},
+	{
+		header: "X-Llm-Cache-Reduction-Pct", placeholder: "reduction_pct",
+		of: func(x *exchange) value { return text(x.reduction()) },
+	},
+	{
+		header: "X-Llm-Cache-Transforms", placeholder: "transforms", span: "llm_cache.stages",
+		of: func(x *exchange) value { return text(x.transforms()) },
+	},
+	{
+		header: "X-Llm-Cache-Compressed", placeholder: "compressed",
+		of: func(x *exchange) value { return text(x.compressed()) },
+	},
 	{header: "X-Llm-Cache-Decision", placeholder: "decision", span: "llm_cache.decision", of: decision},
-	{header: "X-Llm-Cache-Overhead-Us", placeholder: "overhead_us",
-		of: func(x *exchange) value { return number(x.overhead.Microseconds()) }},
+	{
+		header: "X-Llm-Cache-Overhead-Us", placeholder: "overhead_us",
+		of: func(x *exchange) value { return number(x.overhead.Microseconds()) },
+	},
 	{span: "llm_cache.overhead", of: func(x *exchange) value { return seconds(x.overhead) }},
 
 	// The answer. Its usage is known in time for a header in answers in one piece only.
 	{header: headerCached, parameter: "read", placeholder: "cached_tokens", of: cached},
-	{header: headerEstimated, parameter: "estimated", log: "llm_cached_estimated",
-		of: func(x *exchange) value { return flag(x.estimated) }},
+	{
+		header: headerEstimated, parameter: "estimated", log: "llm_cached_estimated",
+		of: func(x *exchange) value { return flag(x.estimated) },
+	},
 	{parameter: "epoch", of: func(x *exchange) value { return word(string(x.Edit.Decision.Epoch)) }},
 	{parameter: "resent", of: func(x *exchange) value { return flag(x.resent) }},
 	{span: "http.response.status_code", of: func(x *exchange) value { return number(x.status).unless(x.status == 0) }},
@@ -117,8 +135,10 @@ var values = [...]struct {
 	{span: "llm_cache.wait", of: answer(func(t *wire.Turn) value { return seconds(t.Timing.Queue) })},
 	{span: "gen_ai.response.id", of: answer(func(t *wire.Turn) value { return text(t.ID) })},
 	{span: "gen_ai.response.model", of: answer(func(t *wire.Turn) value { return text(t.Model) })},
-	{span: "gen_ai.response.time_to_first_chunk",
-		of: answer(func(t *wire.Turn) value { return seconds(t.Timing.FirstToken).unless(t.Timing.FirstToken == 0) })},
+	{
+		span: "gen_ai.response.time_to_first_chunk",
+		of:   answer(func(t *wire.Turn) value { return seconds(t.Timing.FirstToken).unless(t.Timing.FirstToken == 0) }),
+	},
 	// those of the cache included
 	{span: "gen_ai.usage.input_tokens", of: usage(func(u *wire.Usage) int64 { return u.Prompt() })},
 	{span: "gen_ai.usage.output_tokens", of: usage(func(u *wire.Usage) int64 { return u.Output })},
@@ -131,12 +151,18 @@ var values = [...]struct {
 	{log: "llm_output_tokens", of: ended(func(r *audit.Record) value { return number(r.Billed.Output) })},
 	{log: "llm_saved_tokens", of: ended(func(r *audit.Record) value { return number(r.OriginalTokens - r.SentTokens) })},
 	// A model without a price has no cost, which is not a cost of 0.
-	{log: "llm_cost_usd", span: "llm_cache.cost.usd",
-		of: ended(func(r *audit.Record) value { return dollars(r.USD).unless(r.ClientUSD == 0) })},
-	{log: "llm_saved_usd",
-		of: ended(func(r *audit.Record) value { return dollars(r.ClientUSD - r.USD).unless(r.ClientUSD == 0) })},
-	{span: "llm_cache.cost.client_usd",
-		of: ended(func(r *audit.Record) value { return dollars(r.ClientUSD).unless(r.ClientUSD == 0) })},
+	{
+		log: "llm_cost_usd", span: "llm_cache.cost.usd",
+		of: ended(func(r *audit.Record) value { return dollars(r.USD).unless(r.ClientUSD == 0) }),
+	},
+	{
+		log: "llm_saved_usd",
+		of:  ended(func(r *audit.Record) value { return dollars(r.ClientUSD - r.USD).unless(r.ClientUSD == 0) }),
+	},
+	{
+		span: "llm_cache.cost.client_usd",
+		of:   ended(func(r *audit.Record) value { return dollars(r.ClientUSD).unless(r.ClientUSD == 0) }),
+	},
 }
 
 // sent estimates the tokens sent upstream: the original's after a resend.

@@ -105,8 +105,10 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 		return next.ServeHTTP(w, r)
 	}
 	defer o.store.Unpin()
-	x := &exchange{passage: passage{site: o, Request: feature.Request{Purpose: conversing, Format: format}}, next: next,
-		host: r.Host}
+	x := &exchange{
+		passage: passage{site: o, Request: feature.Request{Purpose: conversing, Format: format}}, next: next,
+		host: r.Host,
+	}
 	defer x.came.share.Close()
 	return x.serve(w, r)
 }

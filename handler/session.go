@@ -24,8 +24,10 @@ const longestID = 128
 // does not name is known by the answer that the request goes on from, or by its first
 // one; failing that, by how it began.
 func (o *site) sessionKey(r *http.Request, tenant sessioncache.Tenant, v *wire.View) sessioncache.Key {
-	k := sessioncache.Key{Tenant: tenant, Upstream: o.upstreamKey(r), ID: namedID(r.Header, o.clients.named, v),
-		Request: v}
+	k := sessioncache.Key{
+		Tenant: tenant, Upstream: o.upstreamKey(r), ID: namedID(r.Header, o.clients.named, v),
+		Request: v,
+	}
 	if k.ID != "" {
 		return k
 	}

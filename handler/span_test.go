@@ -134,8 +134,10 @@ func BenchmarkSpan(b *testing.B) {
 				r, _ = traced(tracer, r)
 			}
 			x := prepared(b, attached(b, pipeline.Options{}), r, body)
-			x.status, x.turn = http.StatusOK, &wire.Turn{ID: "msg_1", Model: "claude-opus-4-6", StopReason: "end_turn",
-				Usage: wire.Usage{Reported: true, Read: 1234}}
+			x.status, x.turn = http.StatusOK, &wire.Turn{
+				ID: "msg_1", Model: "claude-opus-4-6", StopReason: "end_turn",
+				Usage: wire.Usage{Reported: true, Read: 1234},
+			}
 			b.ReportAllocs()
 			for b.Loop() {
 				if parent := trace.SpanFromContext(r.Context()); parent.IsRecording() {

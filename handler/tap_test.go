@@ -150,13 +150,19 @@ func (w *watcher) Write(p []byte) (int, error) {
 func TestKnownBeforeTheEnd(t *testing.T) {
 	long := strings.Repeat("x", 1<<16)
 	for path, stream := range map[string][]string{
-		"/v1/messages": {`data: {"type":"message_start","message":{"id":"a"}}`,
+		"/v1/messages": {
+			`data: {"type":"message_start","message":{"id":"a"}}`,
 			`data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":1}}`,
-			`data: {"type":"message_stop","x":"` + long + `"}`},
-		"/v1/chat/completions": {`data: {"choices":[{"index":0,"delta":{"content":"` + long + `"}}]}`,
-			`data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`, `data: [DONE]`},
-		"/v1/responses": {`data: {"type":"response.created","response":{"id":"a"}}`,
-			`data: {"type":"response.completed","response":{"id":"a","status":"completed","output":[],"x":"` + long + `"}}`},
+			`data: {"type":"message_stop","x":"` + long + `"}`,
+		},
+		"/v1/chat/completions": {
+			`data: {"choices":[{"index":0,"delta":{"content":"` + long + `"}}]}`,
+			`data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`, `data: [DONE]`,
+		},
+		"/v1/responses": {
+			`data: {"type":"response.created","response":{"id":"a"}}`,
+			`data: {"type":"response.completed","response":{"id":"a","status":"completed","output":[],"x":"` + long + `"}}`,
+		},
 	} {
 		for _, together := range []bool{false, true} {
 			pieces := stream
@@ -197,15 +203,21 @@ func TestKnownBeforeTheEnd(t *testing.T) {
 // the stream breaks off after it.
 func TestKnownWhenTheModelStops(t *testing.T) {
 	for path, stream := range map[string][]string{
-		"/v1/messages": {`{"type":"message_start","message":{"id":"a","usage":{"input_tokens":70}}}`,
+		"/v1/messages": {
+			`{"type":"message_start","message":{"id":"a","usage":{"input_tokens":70}}}`,
 			`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":7}}`,
-			`{"type":"message_stop"}`},
-		"/v1/chat/completions": {`{"choices":[{"index":0,"delta":{"content":"hi"}}]}`,
+			`{"type":"message_stop"}`,
+		},
+		"/v1/chat/completions": {
+			`{"choices":[{"index":0,"delta":{"content":"hi"}}]}`,
 			`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`,
-			`{"choices":[],"usage":{"prompt_tokens":70,"completion_tokens":7,"total_tokens":77}}`, `[DONE]`},
-		"/v1/models/m:streamGenerateContent": {`{"candidates":[{"content":{"parts":[{"text":"hi"}]}}]}`,
+			`{"choices":[],"usage":{"prompt_tokens":70,"completion_tokens":7,"total_tokens":77}}`, `[DONE]`,
+		},
+		"/v1/models/m:streamGenerateContent": {
+			`{"candidates":[{"content":{"parts":[{"text":"hi"}]}}]}`,
 			`{"candidates":[{"content":{"parts":[{"text":""}]},"finishReason":"STOP"}]}`,
-			`{"usageMetadata":{"promptTokenCount":70,"candidatesTokenCount":7}}`},
+			`{"usageMetadata":{"promptTokenCount":70,"candidatesTokenCount":7}}`,
+		},
 	} {
 		for _, cut := range []bool{false, true} {
 			h := attached(t, pipeline.Options{})
@@ -342,8 +354,10 @@ func TestPanicBefore(t *testing.T) {
 func TestPanicInSettle(t *testing.T) {
 	h := attached(t, pipeline.Options{})
 	// of no request: Commit and Abandon panic
-	x := &exchange{passage: passage{site: h.site, Request: feature.Request{View: new(wire.View),
-		Edit: new(pipeline.Exchange)}}, session: new(sessioncache.Session)}
+	x := &exchange{passage: passage{site: h.site, Request: feature.Request{
+		View: new(wire.View),
+		Edit: new(pipeline.Exchange),
+	}}, session: new(sessioncache.Session)}
 	w := &recorder{ResponseRecorder: httptest.NewRecorder()}
 	tp := newTap(w, x)
 	tp.WriteHeader(http.StatusOK)
@@ -418,8 +432,10 @@ func TestLateRequest(t *testing.T) {
 func TestTiming(t *testing.T) {
 	h := attached(t, pipeline.Options{})
 	x := &exchange{
-		passage: passage{site: h.site, Request: feature.Request{Format: wire.Anthropic, View: new(wire.View),
-			Edit: new(pipeline.Exchange)}}, session: new(sessioncache.Session),
+		passage: passage{site: h.site, Request: feature.Request{
+			Format: wire.Anthropic, View: new(wire.View),
+			Edit: new(pipeline.Exchange),
+		}}, session: new(sessioncache.Session),
 		outcome: outcome{settled: true}, overhead: 1,
 	}
 	tp := newTap(&recorder{ResponseRecorder: httptest.NewRecorder()}, x)

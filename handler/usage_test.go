@@ -21,12 +21,18 @@ func TestAskForUsage(t *testing.T) {
 	tests := []struct {
 		name, body, want string
 	}{
-		{"no options", "{\"model\":\"m\",\"messages\":[]}\n",
-			"{\"model\":\"m\",\"messages\":[],\"stream_options\":{\"include_usage\":true}}\n"},
-		{"other options", `{"stream_options":{"include_obfuscation":false},"messages":[]}`,
-			`{"stream_options":{"include_obfuscation":false,"include_usage":true},"messages":[]}`},
-		{"declined", `{"stream_options": {"include_usage" : false},"messages":[]}`,
-			`{"stream_options": {"include_usage" : true},"messages":[]}`},
+		{
+			"no options", "{\"model\":\"m\",\"messages\":[]}\n",
+			"{\"model\":\"m\",\"messages\":[],\"stream_options\":{\"include_usage\":true}}\n",
+		},
+		{
+			"other options", `{"stream_options":{"include_obfuscation":false},"messages":[]}`,
+			`{"stream_options":{"include_obfuscation":false,"include_usage":true},"messages":[]}`,
+		},
+		{
+			"declined", `{"stream_options": {"include_usage" : false},"messages":[]}`,
+			`{"stream_options": {"include_usage" : true},"messages":[]}`,
+		},
 		{"null", `{"messages":[],"stream_options":null}`, `{"messages":[],"stream_options":{"include_usage":true}}`},
 		{"no object", `[1]`, ""},
 	}
@@ -54,12 +60,18 @@ func TestUsageFilter(t *testing.T) {
 			{"a chunk of its own", first + last + extra + done, first + last + done},
 			{"a stream cut before it", first, first},
 			{"a stream cut amid an event", first + last[:9], first + last[:9]},
-			{"the usage in the last chunk", event(`{"choices":[{"index":0,"finish_reason":"stop"}],`+usage+`}`, end) + done,
-				event(`{"choices":[{"index":0,"finish_reason":"stop"}],`+usage+`}`, end) + done},
-			{"a filter's result without choices", event(`{"choices":[],"prompt_filter_results":[],"usage":null}`, end) + extra,
-				event(`{"choices":[],"prompt_filter_results":[],"usage":null}`, end)},
-			{"a text that says usage", event(`{"choices":[{"delta":{"content":"\"usage\""}}]}`, end),
-				event(`{"choices":[{"delta":{"content":"\"usage\""}}]}`, end)},
+			{
+				"the usage in the last chunk", event(`{"choices":[{"index":0,"finish_reason":"stop"}],`+usage+`}`, end) + done,
+				event(`{"choices":[{"index":0,"finish_reason":"stop"}],`+usage+`}`, end) + done,
+			},
+			{
+				"a filter's result without choices", event(`{"choices":[],"prompt_filter_results":[],"usage":null}`, end) + extra,
+				event(`{"choices":[],"prompt_filter_results":[],"usage":null}`, end),
+			},
+			{
+				"a text that says usage", event(`{"choices":[{"delta":{"content":"\"usage\""}}]}`, end),
+				event(`{"choices":[{"delta":{"content":"\"usage\""}}]}`, end),
+			},
 		}
 		for _, tt := range tests {
 			for split := range len(tt.in) + 1 {
@@ -102,13 +114,17 @@ func TestUsageIsAskedFor(t *testing.T) {
 		refuses bool
 		sent    []sent
 	}{
-		{"asked each time", pipeline.CostAware, false,
-			[]sent{{`,"stream":true`, "asked", false}, {`,"stream":true`, "asked", false}}},
+		{
+			"asked each time", pipeline.CostAware, false,
+			[]sent{{`,"stream":true`, "asked", false}, {`,"stream":true`, "asked", false}},
+		},
 		{"the client's own", pipeline.CostAware, false, []sent{{`,"stream":true,` + asked, "asked", true}}},
 		{"no stream", pipeline.CostAware, false, []sent{{"", "plain", false}}},
 		{"observed", pipeline.Observe, false, []sent{{`,"stream":true`, "plain", false}}},
-		{"refused", pipeline.CostAware, true, []sent{{`,"stream":true`, "asked plain", false},
-			{`,"stream":true`, "plain", false}}},
+		{"refused", pipeline.CostAware, true, []sent{
+			{`,"stream":true`, "asked plain", false},
+			{`,"stream":true`, "plain", false},
+		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := attached(t, pipeline.Options{Policy: tt.policy})

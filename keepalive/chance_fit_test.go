@@ -252,8 +252,10 @@ func TestFitChance(t *testing.T) {
 		return out
 	}
 	w := poisson(rest(*fold))
-	names := [terms]string{"termOne", "termTool", "termFirst", "termQuestion", "termPauses", "termAge", "termAge + 1",
-		"termAge + 2"}
+	names := [terms]string{
+		"termOne", "termTool", "termFirst", "termQuestion", "termPauses", "termAge", "termAge + 1",
+		"termAge + 2",
+	}
 	fmt.Print("var weights = features{")
 	for j, v := range w {
 		if j > 0 {

@@ -7,5 +7,7 @@ package keepalive
 // recorded conversations by
 //
 //	go test ./keepalive -run TestFitChance -fit -v
-var weights = features{termOne: -0.32, termTool: 0.70, termFirst: -0.56, termQuestion: 0.10, termPauses: -0.01,
-	termAge: -0.39, termAge + 1: -0.06, termAge + 2: 0.07}
+var weights = features{
+	termOne: -0.32, termTool: 0.70, termFirst: -0.56, termQuestion: 0.10, termPauses: -0.01,
+	termAge: -0.39, termAge + 1: -0.06, termAge + 2: 0.07,
+}

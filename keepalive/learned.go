@@ -93,6 +93,9 @@ func (l *Learned) Chance(h Habit, m Moment) Chance {
 }
 
 func (h Habit) groups() [3]Habit {
-	return [3]Habit{{Tenant: h.Tenant, Hour: noHour}, {Tenant: h.Tenant, Client: h.Client, Hour: noHour},
-		{Tenant: h.Tenant, Hour: h.Hour}}
+	return [3]Habit{
+		{Tenant: h.Tenant, Hour: noHour},
+		{Tenant: h.Tenant, Client: h.Client, Hour: noHour},
+		{Tenant: h.Tenant, Hour: h.Hour},
+	}
 }

@@ -102,16 +102,24 @@ func TestNoPing(t *testing.T) {
 		"the machine slept":    {at: Instant{epoch.Wall.Add(time.Hour), epoch.Mono + 4*time.Minute}, want: Late},
 		"the calendar was set": {at: Instant{epoch.Wall.Add(-24 * time.Hour), epoch.Mono + 4*time.Minute}, want: Late},
 		"a day ahead":          {at: Instant{epoch.Wall.Add(24 * time.Hour), epoch.Mono + 4*time.Minute}, want: Late},
-		"nothing to gain": {at: epoch.Add(4 * time.Minute), change: func(t *Target) { t.Write = t.Read },
-			want: Worthless},
-		"better cold": {at: epoch.Add(4 * time.Minute), change: func(t *Target) { t.Cold = 200_000 },
-			want: Worthless},
-		"max_loss": {at: epoch.Add(4 * time.Minute), change: func(t *Target) { t.MaxLoss = 9_999 },
-			want: LossReached},
+		"nothing to gain": {
+			at: epoch.Add(4 * time.Minute), change: func(t *Target) { t.Write = t.Read },
+			want: Worthless,
+		},
+		"better cold": {
+			at: epoch.Add(4 * time.Minute), change: func(t *Target) { t.Cold = 200_000 },
+			want: Worthless,
+		},
+		"max_loss": {
+			at: epoch.Add(4 * time.Minute), change: func(t *Target) { t.MaxLoss = 9_999 },
+			want: LossReached,
+		},
 		"all money":          {at: epoch.Add(4 * time.Minute), o: Options{Hourly: 0.02}, want: Broke},
 		"the tenant's money": {at: epoch.Add(4 * time.Minute), o: Options{TenantHourly: 0.02}, want: Broke},
-		"no price": {at: epoch.Add(4 * time.Minute), o: Options{Hourly: 100},
-			change: func(t *Target) { t.Dollars = 0 }, want: Broke},
+		"no price": {
+			at: epoch.Add(4 * time.Minute), o: Options{Hourly: 100},
+			change: func(t *Target) { t.Dollars = 0 }, want: Broke,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := New(c.o)
@@ -273,8 +281,10 @@ func TestLearns(t *testing.T) {
 func TestPlanIsBest(t *testing.T) {
 	for _, read := range []float64{0.02, 0.05, 0.1, 0.3} {
 		for _, rate := range []float64{0.1, 0.5, 1, 2} {
-			c := Case{Chance: Prior(Moment{}).Times(rate), Lifetime: 5 * time.Minute, Every: 4 * time.Minute, Ping: read,
-				Gain: 1.25 - read, MaxPings: 20}
+			c := Case{
+				Chance: Prior(Moment{}).Times(rate), Lifetime: 5 * time.Minute, Every: 4 * time.Minute, Ping: read,
+				Gain: 1.25 - read, MaxPings: 20,
+			}
 			n, value := Plan(&c, 0)
 			best, most := 0, 0.0
 			for k := 1; k <= c.MaxPings; k++ {

@@ -146,9 +146,11 @@ func TestAdmissionOfForms(t *testing.T) {
 		name, tool, input, content string
 		want                       string // in the body, "" without an edit
 	}{
-		{"string", "Bash", `{"command":"make"}`, string(content.Quote(repeated)),
+		{
+			"string", "Bash", `{"command":"make"}`, string(content.Quote(repeated)),
 			`"content":"ok  \texample.com/shop/money\t0.01s\n[llm_cache: 38 lines of passing tests left out]\nok  ` +
-				`\texample.com/shop/money\t0.01s\n"`},
+				`\texample.com/shop/money\t0.01s\n"`,
+		},
 		{
 			"parts", "Bash", `{"command":"make"}`,
 			`[ {"text": ` + string(content.Quote(repeated)) +
@@ -162,9 +164,11 @@ func TestAdmissionOfForms(t *testing.T) {
 		{"a file keeps its lines", "Read", readInput, string(content.Quote(repeated)), ""},
 		{"printed file", "Bash", `{"command":"cd /src && cat a.txt"}`, string(content.Quote(repeated)), ""},
 		{"short", "Bash", `{"command":"make"}`, string(content.Quote(strings.Repeat("x\n", 100))), ""},
-		{"escapes in JSON", "Bash", `{"command":"make"}`, `"` + strings.Repeat(`=== RUN   \u00e9 \ud83d\ude00 <b>\n`, 20) +
-			`"`,
-			`"=== RUN   é 😀 <b>\n[llm_cache: 18 lines of passing tests left out]\n=== RUN   é 😀 <b>\n"`},
+		{
+			"escapes in JSON", "Bash", `{"command":"make"}`, `"` + strings.Repeat(`=== RUN   \u00e9 \ud83d\ude00 <b>\n`, 20) +
+				`"`,
+			`"=== RUN   é 😀 <b>\n[llm_cache: 18 lines of passing tests left out]\n=== RUN   é 😀 <b>\n"`,
+		},
 	} {
 		s := newScript(t, admitting(CostAware), unbound)
 		s.prompt("Fix the bug.")
@@ -334,15 +338,19 @@ func TestReplaced(t *testing.T) {
 		name, tool, input, result string
 		want                      string // in the body, "" without an edit
 	}{
-		{"edit", "Edit", `{"file_path":"/src/a.go","old_string":` + old + `,"new_string":` + old + `}`, `"done"`,
-			`{"file_path":"/src/a.go","old_string":` + short + `,"new_string":` + old + `}`},
+		{
+			"edit", "Edit", `{"file_path":"/src/a.go","old_string":` + old + `,"new_string":` + old + `}`, `"done"`,
+			`{"file_path":"/src/a.go","old_string":` + short + `,"new_string":` + old + `}`,
+		},
 		{"several", "MultiEdit", `{"file_path":"/src/a.go","edits":[{"old_string":` + old +
 			`,"new_string":"a"},{"old_string":"b","new_string":"c"}]}`, `"done"`, `[{"old_string":` + short +
 			`,"new_string":"a"},{"old_string":"b","new_string":"c"}]`},
 		{"patch", "apply_patch", `{"input":` + string(content.Quote(patch)) + `}`, `"done"`, shortPatch},
 		{"failed", "Edit", `{"file_path":"/src/a.go","old_string":` + old + `,"new_string":"b"}`, `"no such lines"`, ""},
-		{"few lines", "Edit", `{"file_path":"/src/a.go","old_string":"` + strings.Repeat("x", 500) + `","new_string":"b"}`,
-			`"done"`, ""},
+		{
+			"few lines", "Edit", `{"file_path":"/src/a.go","old_string":"` + strings.Repeat("x", 500) + `","new_string":"b"}`,
+			`"done"`, "",
+		},
 		{"written", "Write", `{"file_path":"/src/a.go","content":` + old + `}`, `"done"`, ""},
 		{"no edit", "Bash", `{"command":"true","old_string":` + old + `}`, `"done"`, ""},
 	} {

@@ -83,8 +83,10 @@ func TestBackgroundBounds(t *testing.T) {
 	if all == nil || some == nil || some.Process >= all.Process || some.Blocks >= all.Blocks {
 		t.Fatalf("%t %t: not a smaller fold for the smaller bound", all != nil, some != nil)
 	}
-	_, x = reads(t, Options{StripThinking: StripThinking{Mode: stage.Off},
-		StripNarration: StripNarration{Mode: stage.Off}}, 30)
+	_, x = reads(t, Options{
+		StripThinking:  StripThinking{Mode: stage.Off},
+		StripNarration: StripNarration{Mode: stage.Off},
+	}, 30)
 	b := x.Background(answer, 0)
 	if b == nil {
 		t.Fatal("nothing is folded")

@@ -508,8 +508,10 @@ func salt(v *wire.View, r *pricing.Rules) uint64 {
 	if v.Traits().NoCalls != "" {
 		choice = rawjson.Span{}
 	}
-	for _, span := range [...]rawjson.Span{choice, v.Reply.Thinking, v.Reply.OutputConfig,
-		v.Conversation.ContextManagement} {
+	for _, span := range [...]rawjson.Span{
+		choice, v.Reply.Thinking, v.Reply.OutputConfig,
+		v.Conversation.ContextManagement,
+	} {
 		h = mix(h, xxhash.Sum64(v.Bytes(span)))
 	}
 	for i := range v.Blocks {
@@ -720,6 +722,8 @@ func (s *simulation) has(at int) bool {
 
 func (s *simulation) put(at int, tokens int64, ttl time.Duration) {
 	p := &s.points[at]
-	s.request.Cache.Put(sessioncache.CounterfactualEntry{Prefix: p.prefix, Blocks: p.blocks, Tokens: tokens,
-		At: s.request.Start, TTL: ttl})
+	s.request.Cache.Put(sessioncache.CounterfactualEntry{
+		Prefix: p.prefix, Blocks: p.blocks, Tokens: tokens,
+		At: s.request.Start, TTL: ttl,
+	})
 }

@@ -165,21 +165,35 @@ func TestBillWithoutUsage(t *testing.T) {
 	}{
 		{"a whole answer without usage", wire.Turn{Done: true, Text: said}, 1080, "estimated"},
 		{"an answer that was cut before its usage", wire.Turn{Text: said}, 1080, "estimated"},
-		{"a cut answer that told its beginning",
-			wire.Turn{Text: said, Usage: wire.Usage{Write5m: 700, Output: 1, Reported: true}}, 1080, "in part"},
-		{"a cut answer that told more than came",
-			wire.Turn{Text: said, Usage: wire.Usage{Write5m: 700, Output: 5000, Reported: true}}, 5000, "reported"},
+		{
+			"a cut answer that told its beginning",
+			wire.Turn{Text: said, Usage: wire.Usage{Write5m: 700, Output: 1, Reported: true}},
+			1080, "in part",
+		},
+		{
+			"a cut answer that told more than came",
+			wire.Turn{Text: said, Usage: wire.Usage{Write5m: 700, Output: 5000, Reported: true}},
+			5000, "reported",
+		},
 		{"a call that was cut", wire.Turn{Calls: []wire.Call{{Name: "Write", Arguments: said}}}, 1121, "estimated"},
 		{"thinking that was cut", wire.Turn{Thinking: said}, 1080, "estimated"},
-		{"a usage without the answer's length",
-			wire.Turn{Done: true, Text: said, Usage: wire.Usage{Write5m: 700, Reported: true}}, 1080, "in part"},
-		{"a usage of the answer alone", wire.Turn{Done: true, Text: said, Usage: wire.Usage{Output: 900, Reported: true}},
-			900, "prompt"},
+		{
+			"a usage without the answer's length",
+			wire.Turn{Done: true, Text: said, Usage: wire.Usage{Write5m: 700, Reported: true}},
+			1080, "in part",
+		},
+		{
+			"a usage of the answer alone",
+			wire.Turn{Done: true, Text: said, Usage: wire.Usage{Output: 900, Reported: true}},
+			900, "prompt",
+		},
 		{"nothing but the header", wire.Turn{}, 0, "estimated"},
 		{"an error in place of an answer", wire.Turn{ErrorType: "overloaded_error"}, 0, "nothing"},
 		{"an error amid the answer", wire.Turn{ErrorType: "overloaded_error", Text: said}, 1080, "estimated"},
-		{"a usage as it should be", wire.Turn{Done: true, Text: said,
-			Usage: wire.Usage{Write5m: 700, Output: 3, Reported: true}}, 3, "reported"},
+		{"a usage as it should be", wire.Turn{
+			Done: true, Text: said,
+			Usage: wire.Usage{Write5m: 700, Output: 3, Reported: true},
+		}, 3, "reported"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -224,15 +238,27 @@ func TestExpectedUsage(t *testing.T) {
 		first wire.Usage
 		want  func(prompt int64) wire.Usage
 	}{
-		{"markers", keeping, false, wire.Usage{Write5m: 3000},
-			func(p int64) wire.Usage { return wire.Usage{Read: 3000, Write5m: p - 3000} }},
+		{
+			"markers", keeping, false,
+			wire.Usage{Write5m: 3000},
+			func(p int64) wire.Usage { return wire.Usage{Read: 3000, Write5m: p - 3000} },
+		},
 		{"expired", keeping, true, wire.Usage{Write5m: 3000}, func(p int64) wire.Usage { return wire.Usage{Write5m: p} }},
-		{"automatic", automatic, false, wire.Usage{Uncached: 3000},
-			func(p int64) wire.Usage { return wire.Usage{Read: 3000, Uncached: p - 3000} }},
-		{"breakpoints", breakpoints, false, wire.Usage{Write5m: 3000},
-			func(p int64) wire.Usage { return wire.Usage{Read: 3000, Write5m: p - 3000} }},
-		{"too short to be cached", automatic, false, wire.Usage{Uncached: 300},
-			func(p int64) wire.Usage { return wire.Usage{Uncached: p} }},
+		{
+			"automatic", automatic, false,
+			wire.Usage{Uncached: 3000},
+			func(p int64) wire.Usage { return wire.Usage{Read: 3000, Uncached: p - 3000} },
+		},
+		{
+			"breakpoints", breakpoints, false,
+			wire.Usage{Write5m: 3000},
+			func(p int64) wire.Usage { return wire.Usage{Read: 3000, Write5m: p - 3000} },
+		},
+		{
+			"too short to be cached", automatic, false,
+			wire.Usage{Uncached: 300},
+			func(p int64) wire.Usage { return wire.Usage{Uncached: p} },
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

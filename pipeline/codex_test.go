@@ -76,8 +76,10 @@ func (r *responsesTurns) send(members string) *Exchange {
 	if err != nil {
 		r.t.Fatalf("not readable: %v: %s", err, x.Prompt.Body)
 	}
-	if _, refused := pricing.NewSimulator(pricing.SimulatorConfig{}).Begin(pricing.Call{View: sent,
-		At: r.now}); refused != nil {
+	if _, refused := pricing.NewSimulator(pricing.SimulatorConfig{}).Begin(pricing.Call{
+		View: sent,
+		At:   r.now,
+	}); refused != nil {
 		r.t.Fatalf("refused: %v", refused)
 	}
 	if a, b := strings.Count(body, `"encrypted_content"`),
@@ -85,14 +87,18 @@ func (r *responsesTurns) send(members string) *Exchange {
 		r.t.Fatalf("%d of %d reasoning items are left", b, a)
 	}
 	r.sent++
-	x.Commit(&wire.Turn{ID: fmt.Sprintf("resp_%d", r.sent), Text: "Let me look.", Done: true,
-		Usage: wire.Usage{Uncached: int64(len(x.Prompt.Body) / 4), Output: 9, Reported: true}}, r.now.Add(time.Second))
+	x.Commit(&wire.Turn{
+		ID: fmt.Sprintf("resp_%d", r.sent), Text: "Let me look.", Done: true,
+		Usage: wire.Usage{Uncached: int64(len(x.Prompt.Body) / 4), Output: 9, Reported: true},
+	}, r.now.Add(time.Second))
 	r.now = r.now.Add(10 * time.Second)
 	return x
 }
 
-var automatic = pricing.Rules{Regime: pricing.Breakpoints, Markers: 4, KeepsThinking: true, Write: 1.25, Write1h: 1.25,
-	Read: 0.05, TTL: 30 * time.Minute, MinTokens: 1024}
+var automatic = pricing.Rules{
+	Regime: pricing.Breakpoints, Markers: 4, KeepsThinking: true, Write: 1.25, Write1h: 1.25,
+	Read: 0.05, TTL: 30 * time.Minute, MinTokens: 1024,
+}
 
 // Output in JSON in text is admitted like any other. Equal output in another envelope becomes a
 // pointer.
@@ -183,11 +189,16 @@ func TestThinkingThatBecomesReasoning(t *testing.T) {
 		mode   stage.Mode
 		target func(wire.Format) wire.Format
 		stays  bool
-	}{{"native", stage.Auto, nil, false}, {"translated", stage.Auto, toResponses, true},
-		{"on", stage.On, toResponses, false}} {
+	}{
+		{"native", stage.Auto, nil, false},
+		{"translated", stage.Auto, toResponses, true},
+		{"on", stage.On, toResponses, false},
+	} {
 		for _, policy := range []Policy{Eager, CostAware} {
-			s := newScript(t, Options{Policy: policy, StripThinking: StripThinking{Mode: c.mode},
-				Expand: Expand{Mode: stage.Off}}, automatic)
+			s := newScript(t, Options{
+				Policy: policy, StripThinking: StripThinking{Mode: c.mode},
+				Expand: Expand{Mode: stage.Off},
+			}, automatic)
 			s.p.Target = c.target
 			s.prompt("Fix the bug.")
 			for i := range 12 {
@@ -259,8 +270,10 @@ func TestPartialIsUntouched(t *testing.T) {
 
 // A request for compaction, in a message or as an item, is not folded.
 func TestCodexCompaction(t *testing.T) {
-	for _, last := range []string{`{"type":"compaction_trigger"}`,
-		`{"role":"user","content":"You are performing a CONTEXT CHECKPOINT COMPACTION."}`} {
+	for _, last := range []string{
+		`{"type":"compaction_trigger"}`,
+		`{"role":"user","content":"You are performing a CONTEXT CHECKPOINT COMPACTION."}`,
+	} {
 		r := newResponses(t, Options{}, automatic)
 		r.prompt("go")
 		for n := range 4 {

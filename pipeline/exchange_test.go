@@ -166,11 +166,15 @@ func TestServerEdits(t *testing.T) {
 		{name: "cut as before", before: eight, answer: wire.Turn{Usage: coldUsage, Cleared: eight}, want: BreakUnknown},
 		{name: "no longer cut", before: eight, answer: wire.Turn{Usage: coldUsage}, want: BreakUnknown},
 		{name: "cut behind what is read", answer: wire.Turn{Usage: warmUsage, Cleared: eight}, want: NoBreak},
-		{name: "cut when all is cold", pause: time.Hour, answer: wire.Turn{Usage: coldUsage, Cleared: eight},
-			want: BreakExpired},
+		{
+			name: "cut when all is cold", pause: time.Hour, answer: wire.Turn{Usage: coldUsage, Cleared: eight},
+			want: BreakExpired,
+		},
 		{name: "summed up", answer: wire.Turn{Usage: coldUsage, Compacted: true}, want: BreakServerEdit},
-		{name: "cut, and folded by us", policy: Eager, answer: wire.Turn{Usage: coldUsage, Cleared: eight},
-			want: BreakServerEdit},
+		{
+			name: "cut, and folded by us", policy: Eager, answer: wire.Turn{Usage: coldUsage, Cleared: eight},
+			want: BreakServerEdit,
+		},
 		{name: "folded by us", policy: Eager, answer: wire.Turn{Usage: coldUsage}, want: BreakEdit},
 	} {
 		if c.policy == "" {
@@ -191,8 +195,10 @@ func TestServerEdits(t *testing.T) {
 		}
 		if c.want == BreakServerEdit {
 			s.turn(10, "/src/file10.go", long("f10"))
-			if x := s.reply(wire.Turn{Usage: wire.Usage{Read: 10000, Write5m: 800, Reported: true},
-				Cleared: c.answer.Cleared}); x.Lesson.Break != NoBreak {
+			if x := s.reply(wire.Turn{
+				Usage:   wire.Usage{Read: 10000, Write5m: 800, Reported: true},
+				Cleared: c.answer.Cleared,
+			}); x.Lesson.Break != NoBreak {
 				t.Errorf("%s: the request after it: %q", c.name, x.Lesson.Break)
 			}
 		}
@@ -292,8 +298,10 @@ func TestFrontLapses(t *testing.T) {
 	defer m.Close()
 	session := m.Acquire(t.Context(), sessioncache.Key{ID: "a"})
 	p := New(Options{Policy: CostAware}, func(string, time.Time) pricing.Rules {
-		return pricing.Rules{Regime: pricing.Markers, Markers: 4, LookBack: 20, Write: 1.25, Read: 0.1, TTL: 5 * time.Minute,
-			MinTokens: 1024}
+		return pricing.Rules{
+			Regime: pricing.Markers, Markers: 4, LookBack: 20, Write: 1.25, Read: 0.1, TTL: 5 * time.Minute,
+			MinTokens: 1024,
+		}
 	})
 	messages := []string{`{"role":"user","content":"go on"}`}
 	for i, c := range []struct{ at, marked int }{{0, 0}, {3, 0}, {4, 0}, {7, 7}, {9, 7}} {

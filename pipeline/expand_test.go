@@ -118,8 +118,12 @@ func TestExpandWithinBounds(t *testing.T) {
 		{"beyond it anyway", tools(129), wire.ToolBounds{Count: 128}, wire.OpenAIResponses, false},
 		{"a namespace is one", namespace + "," + tools(1), wire.ToolBounds{Count: 128}, wire.OpenAIResponses, true},
 		{"a namespace of 127, translated", namespace, wire.ToolBounds{Count: 128}, wire.OpenAIChat, true},
-		{"a namespace of 127 and one, translated", namespace + "," + tools(1), wire.ToolBounds{Count: 128}, wire.OpenAIChat,
-			false},
+		{
+			"a namespace of 127 and one, translated", namespace + "," + tools(1),
+			wire.ToolBounds{Count: 128},
+			wire.OpenAIChat,
+			false,
+		},
 		{"a name too long", tools(3), wire.ToolBounds{Name: len(ExpandTool) - 1}, wire.OpenAIResponses, false},
 		{"a name that fits", tools(3), wire.ToolBounds{Name: len(ExpandTool)}, wire.OpenAIResponses, true},
 		{"a description too long", tools(3), wire.ToolBounds{Description: 20}, wire.OpenAIResponses, false},
@@ -184,8 +188,10 @@ func TestWrites(t *testing.T) {
 			t.Errorf("%q is not held", name)
 		}
 	}
-	for _, name := range []string{"Read", "read_file", "ReadManyFiles", "Grep", "glob", "list_directory", "view",
-		"search"} {
+	for _, name := range []string{
+		"Read", "read_file", "ReadManyFiles", "Grep", "glob", "list_directory", "view",
+		"search",
+	} {
 		if x.Interceptor.Writes(name) {
 			t.Errorf("%q is held", name)
 		}
@@ -294,8 +300,9 @@ func TestSummaryKeepsTools(t *testing.T) {
 	}{
 		"a summary":              {tools: `[]`, want: own},
 		"one that has its tools": {tools: otherTools, want: otherTools},
-		"a title": {tools: `[]`, more: strings.Replace(summary, "CONTEXT CHECKPOINT COMPACTION",
-			"short title", 1), want: `[]`},
+		"a title": {
+			tools: `[]`, more: strings.Replace(summary, "CONTEXT CHECKPOINT COMPACTION", "short title", 1), want: `[]`,
+		},
 		"other instructions":            {tools: `[]`, instructions: "Summarise.", want: `[]`},
 		"another model":                 {tools: `[]`, model: "gpt-5-mini", want: `[]`},
 		"when the cache is cold":        {tools: `[]`, after: time.Hour, want: `[]`},
@@ -368,10 +375,14 @@ func TestMarks(t *testing.T) {
 		stands  string // in the prompt
 		misled  string // in no call: stands, unless given
 	}{
-		{"a note", quiet(admitting(CostAware)), func(s *script) { s.result(0, "Bash", `{"command":"check"}`, same) },
-			repeats, repeats},
-		{"a note, eager", quiet(admitting(Eager)), func(s *script) { s.result(0, "Bash", `{"command":"check"}`, same) },
-			repeats, repeats},
+		{
+			"a note", quiet(admitting(CostAware)), func(s *script) { s.result(0, "Bash", `{"command":"check"}`, same) },
+			repeats, repeats,
+		},
+		{
+			"a note, eager", quiet(admitting(Eager)), func(s *script) { s.result(0, "Bash", `{"command":"check"}`, same) },
+			repeats, repeats,
+		},
 		{"a note that the model has quoted", quiet(admitting(CostAware)), func(s *script) {
 			s.result(0, "Bash", `{"command":"check"}`, same)
 			s.final("It says " + repeats)
@@ -389,26 +400,36 @@ func TestMarks(t *testing.T) {
 			s.result(0, "Bash", `{"command":"check"}`,
 				string(content.Quote(repeats+"\n"+strings.Repeat("=== RUN   TestA\n", 80))))
 		}, repeats, ""},
-		{"a note with quotes", quiet(admitting(CostAware)), func(s *script) {
-			s.result(0, "Bash", `{"command":"grep \"a\\.b\" c"}`,
-				string(content.Quote(strings.Repeat("12345678901234567890\n", 2)+numbered(60))))
-			s.result(1, "Bash", `{"command":"true"}`,
-				string(content.Quote(strings.Repeat("12345678901234567890\n", 2)+numbered(60))))
-		}, `same content as the result of Bash grep \"a\\.b\" c above`,
-			`[llm_cache: same content as the result of Bash grep "a\.b" c above (t0), 62 lines]`},
-		{"a compacted result", quiet(Options{Policy: Eager, Prune: Prune{Mode: stage.Off}}),
-			func(s *script) { s.run(0, 12, false) }, "[Compacted: ", "[Compacted: "},
-		{"a stub, eager", quiet(Options{Policy: Eager, CompactToolResults: CompactToolResults{Mode: stage.Off}}),
-			func(s *script) { s.run(0, 12, false) }, "[[llm_cache:folded ", "[[llm_cache:folded "},
+		{
+			"a note with quotes", quiet(admitting(CostAware)), func(s *script) {
+				s.result(0, "Bash", `{"command":"grep \"a\\.b\" c"}`,
+					string(content.Quote(strings.Repeat("12345678901234567890\n", 2)+numbered(60))))
+				s.result(1, "Bash", `{"command":"true"}`,
+					string(content.Quote(strings.Repeat("12345678901234567890\n", 2)+numbered(60))))
+			}, `same content as the result of Bash grep \"a\\.b\" c above`,
+			`[llm_cache: same content as the result of Bash grep "a\.b" c above (t0), 62 lines]`,
+		},
+		{
+			"a compacted result", quiet(Options{Policy: Eager, Prune: Prune{Mode: stage.Off}}),
+			func(s *script) { s.run(0, 12, false) }, "[Compacted: ", "[Compacted: ",
+		},
+		{
+			"a stub, eager", quiet(Options{Policy: Eager, CompactToolResults: CompactToolResults{Mode: stage.Off}}),
+			func(s *script) { s.run(0, 12, false) }, "[[llm_cache:folded ", "[[llm_cache:folded ",
+		},
 		{"what is cleared on the client's order", Options{}, func(s *script) {
 			s.marker, s.head = "", ordering(clears)
 			s.p.Manages = nobody
 			s.run(0, 20, false)
 		}, content.ClearedPlaceholder, content.ClearedPlaceholder},
-		{"observed only", quiet(admitting(Observe)), func(s *script) { s.result(0, "Bash", `{"command":"check"}`, same) }, "",
-			""},
-		{"nothing edited", quiet(admitting(CostAware)),
-			func(s *script) { s.result(0, "Bash", `{"command":"check"}`, `"done"`) }, "", ""},
+		{
+			"observed only", quiet(admitting(Observe)), func(s *script) { s.result(0, "Bash", `{"command":"check"}`, same) }, "",
+			"",
+		},
+		{
+			"nothing edited", quiet(admitting(CostAware)),
+			func(s *script) { s.result(0, "Bash", `{"command":"check"}`, `"done"`) }, "", "",
+		},
 	} {
 		s := newScript(t, c.options, unbound)
 		s.prompt("Fix the bug.")
@@ -448,8 +469,10 @@ func numbered(lines int) string {
 // TestRefusedWithoutTheTool: a model without the tool receives the text of a stub that it has
 // copied.
 func TestRefusedWithoutTheTool(t *testing.T) {
-	s := newScript(t, Options{Policy: Eager, Expand: Expand{Mode: stage.Off},
-		CompactToolResults: CompactToolResults{Mode: stage.Off}}, unbound)
+	s := newScript(t, Options{
+		Policy: Eager, Expand: Expand{Mode: stage.Off},
+		CompactToolResults: CompactToolResults{Mode: stage.Off},
+	}, unbound)
 	s.prompt("Fix the bug.")
 	s.run(0, 12, false)
 	x := s.send(s.answer)

@@ -23,8 +23,10 @@ func TestFoldsBetweenTasks(t *testing.T) {
 	s.prompt("Fix the bug.")
 	n := 0
 	usage := func(x int) wire.Turn {
-		return wire.Turn{Text: "unrelated", Done: true, Usage: wire.Usage{Read: int64(1000 * x), Write5m: 1000,
-			Reported: true}}
+		return wire.Turn{Text: "unrelated", Done: true, Usage: wire.Usage{
+			Read: int64(1000 * x), Write5m: 1000,
+			Reported: true,
+		}}
 	}
 	for task := range 6 {
 		for range 12 {

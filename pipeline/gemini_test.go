@@ -153,8 +153,10 @@ func TestGeminiRerun(t *testing.T) {
 // same bytes.
 func TestGeminiEager(t *testing.T) {
 	zero, one := 0, 1
-	o := Options{Policy: Eager, Zones: Zones{Frozen: &zero, Hot: &one, MinMessages: &zero},
-		StripThinking: StripThinking{Mode: stage.On}, StripNarration: StripNarration{Mode: stage.On}}
+	o := Options{
+		Policy: Eager, Zones: Zones{Frozen: &zero, Hot: &one, MinMessages: &zero},
+		StripThinking: StripThinking{Mode: stage.On}, StripNarration: StripNarration{Mode: stage.On},
+	}
 	signed := functionCall("write_file", "", `{"file_path":"/a.go","content":`+string(content.Quote(long("a")))+`}`,
 		`,"thoughtSignature":"c2ln"`)
 	const said, thought = `{"text":"Let me look.","thoughtSignature":"c2lo"}`, `{"text":"Hm.","thought":true}`
@@ -167,14 +169,18 @@ func TestGeminiEager(t *testing.T) {
 		tools(functionResponse("write_file", "", long("c"))+","+object+","+beside) +
 		model(`{"text":"Done."}`) + tools(`{"text":"more"}`) + model(`{"text":"Yes."}`) + tools(`{"text":"thanks"}`))
 	x, v := begin(t, o, body)
-	for _, kept := range []string{signed, said, image, `"name":"shot","response":{"output":"`,
-		`{"name":"stat","response":{"output":"`} {
+	for _, kept := range []string{
+		signed, said, image, `"name":"shot","response":{"output":"`,
+		`{"name":"stat","response":{"output":"`,
+	} {
 		if !bytes.Contains(x.Prompt.Body, []byte(kept)) {
 			t.Errorf("%s is lost in %s", kept, x.Prompt.Body)
 		}
 	}
-	for _, gone := range []string{thought, `{"text":"Let me write it."}`, "c line 30", "b line 30",
-		"many lines of an answer that is an object\",\"many"} {
+	for _, gone := range []string{
+		thought, `{"text":"Let me write it."}`, "c line 30", "b line 30",
+		"many lines of an answer that is an object\",\"many",
+	} {
 		if bytes.Contains(x.Prompt.Body, []byte(gone)) {
 			t.Errorf("%s is left in %s", gone, x.Prompt.Body)
 		}

@@ -35,13 +35,19 @@ func TestFoldsComeBack(t *testing.T) {
 		tool, input, result string
 		want                int
 	}{
-		"a result names the file": {"Bash", `{"command":"go test ./src/"}`,
-			"--- FAIL: TestIt\n    /src/file5.go:12: got 1, want 2", 1},
+		"a result names the file": {
+			"Bash", `{"command":"go test ./src/"}`,
+			"--- FAIL: TestIt\n    /src/file5.go:12: got 1, want 2", 1,
+		},
 		"a result names it from elsewhere": {"Grep", `{"pattern":"x"}`, "src/file5.go:12: x", 1},
-		"an edit quotes it": {"Edit", edit,
-			"<tool_use_error>String to replace not found in file.</tool_use_error>", 1},
-		"an edit quotes what is not folded": {"Edit",
-			`{"file_path":"/src/other.go","old_string":"a line that stood nowhere before","new_string":"b"}`, "done", 0},
+		"an edit quotes it": {
+			"Edit", edit,
+			"<tool_use_error>String to replace not found in file.</tool_use_error>", 1,
+		},
+		"an edit quotes what is not folded": {
+			"Edit",
+			`{"file_path":"/src/other.go","old_string":"a line that stood nowhere before","new_string":"b"}`, "done", 0,
+		},
 		"it is read again":            {"Read", `{"file_path":"/src/file5.go"}`, "/src/file5.go\n" + long("f5"), 0},
 		"a result names another file": {"Bash", `{"command":"ls"}`, "/src/file99.go", 0},
 		"the call names it":           {"Bash", `{"command":"rm /src/file5.go"}`, "done", 0},

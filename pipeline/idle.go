@@ -72,8 +72,10 @@ func (x *Exchange) cold(l *sessioncache.Conversation, tool bool) float64 {
 	if !q.cut(&r, content.MinFold) {
 		return 0
 	}
-	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: tool, Bound: r.binds, Begun: true,
-		Regretted: r.regretted.TooMuch()}
+	q.in.Moment = planner.Moment{
+		Epoch: planner.NoEpoch, Loop: tool, Bound: r.binds, Begun: true,
+		Regretted: r.regretted.TooMuch(),
+	}
 	q.in.Further = furtherRequests(x.req.session, x.req.View, l)
 	q.gather(&r)
 	q.in.Warm = 0
@@ -187,8 +189,10 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	r.cached.forwarded, r.Known, r.cached.cold, r.run.loop = len(r.Blocks), len(r.Blocks), false, len(t.Calls) > 0
 	q := newPlanning()
 	defer q.release()
-	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: r.run.loop, Bound: r.binds, Begun: true,
-		Regretted: r.regretted.TooMuch()}
+	q.in.Moment = planner.Moment{
+		Epoch: planner.NoEpoch, Loop: r.run.loop, Bound: r.binds, Begun: true,
+		Regretted: r.regretted.TooMuch(),
+	}
 	q.in.Further = leastRequests(l) // the next pause is near, so a late fold costs little
 	q.cut(&r, minIdleFold)
 	q.gather(&r)

@@ -76,8 +76,10 @@ func (s *script) turn(n int, path, result string, more ...string) {
 		thought = fmt.Sprintf(`{"type":"thinking","thinking":%q,"signature":"sig%d"},`, more[0], n)
 	}
 	args := fmt.Sprintf(`{"file_path":%q}`, path)
-	s.answer = wire.Turn{Text: "Let me read it.",
-		Calls: []wire.Call{{ID: fmt.Sprint("t", n), Name: "Read", Arguments: args}}, Done: true}
+	s.answer = wire.Turn{
+		Text:  "Let me read it.",
+		Calls: []wire.Call{{ID: fmt.Sprint("t", n), Name: "Read", Arguments: args}}, Done: true,
+	}
 	s.add(fmt.Sprintf(`{"role":"assistant","content":[%s{"type":"text","text":"Let me read it."},{"type":"tool_use",`+
 		`"id":"t%d","name":"Read","input":%s}]}`, thought, n, args))
 	s.add(fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":%s}]}`, n,
@@ -360,8 +362,10 @@ func TestThinkingBoundToItsPast(t *testing.T) {
 }
 
 func TestPruneCountsReferences(t *testing.T) {
-	s := newScript(t, Options{Policy: Eager, CompactToolResults: CompactToolResults{Mode: stage.Off},
-		Prune: Prune{After: new(3)}}, keeping)
+	s := newScript(t, Options{
+		Policy: Eager, CompactToolResults: CompactToolResults{Mode: stage.Off},
+		Prune: Prune{After: new(3)},
+	}, keeping)
 	s.prompt("Fix the bug.")
 	var x *Exchange
 	for i := range 13 {
@@ -377,8 +381,10 @@ func TestPruneCountsReferences(t *testing.T) {
 		s.turn(i, fmt.Sprintf("/src/file%d.go", i), long(fmt.Sprint("f", i)))
 	}
 	body := string(x.Prompt.Body)
-	for i, want := range map[int]bool{0: false, 1: false, 2: true, 3: false, 4: false, 5: true, 6: true, 7: true,
-		8: false} {
+	for i, want := range map[int]bool{
+		0: false, 1: false, 2: true, 3: false, 4: false, 5: true, 6: true, 7: true,
+		8: false,
+	} {
 		if got := strings.Contains(body, fmt.Sprintf("Read /src/file%d.go, 60 lines", i)); got != want {
 			t.Errorf("result %d pruned: %t, want %t", i, got, want)
 		}

@@ -46,8 +46,10 @@ func (r *request) plan() {
 	q := newPlanning()
 	defer q.release()
 	q.in.Further = further
-	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: r.run.loop, Bound: r.binds, Begun: l != nil,
-		Regretted: r.regretted.TooMuch()}
+	q.in.Moment = planner.Moment{
+		Epoch: planner.NoEpoch, Loop: r.run.loop, Bound: r.binds, Begun: l != nil,
+		Regretted: r.regretted.TooMuch(),
+	}
 	switch {
 	case r.cached.cold:
 		q.in.Epoch = planner.Cold

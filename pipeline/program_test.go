@@ -33,10 +33,12 @@ func TestProgramResultsStay(t *testing.T) {
 			Policy: policy, Prune: Prune{Mode: stage.On}, CompactToolResults: CompactToolResults{Mode: stage.On},
 			StripNarration: StripNarration{Mode: stage.On},
 		}, keeping)
-		s.p.Compress = &Compress{MinBytes: 100, Kinds: []Prose{ProseResults, ProseFiles, ProseOutput, ProseAnswers},
+		s.p.Compress = &Compress{
+			MinBytes: 100, Kinds: []Prose{ProseResults, ProseFiles, ProseOutput, ProseAnswers},
 			Find: func(*sessioncache.Session, wire.Hash) (Shortened, bool) {
 				return Shortened{Text: "short"}, true
-			}}
+			},
+		}
 		s.prompt("Report.")
 		s.send(wire.Turn{Text: "I do.", Done: true})
 		var stays []string

@@ -259,8 +259,10 @@ func (r *request) committed() ([]wire.Edit, []byte) {
 
 // reset makes the client's original the body to send.
 func (r *request) reset() {
-	*r.prompt = Prompt{Body: r.View.Raw, OriginalTokens: r.prompt.OriginalTokens, SentTokens: r.prompt.OriginalTokens,
-		Err: r.prompt.Err}
+	*r.prompt = Prompt{
+		Body: r.View.Raw, OriginalTokens: r.prompt.OriginalTokens, SentTokens: r.prompt.OriginalTokens,
+		Err: r.prompt.Err,
+	}
 }
 
 // ledger holds the edits that a request adds to its conversation's.

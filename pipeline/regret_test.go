@@ -54,37 +54,59 @@ func TestRegretsEditsThatFail(t *testing.T) {
 		failed                     bool
 		want                       int
 	}{
-		{"Claude Code", "Edit", edit(`{"file_path":%q,"old_string":"a","new_string":"b"}`),
-			"<tool_use_error>String to replace not found in file.\nString: a</tool_use_error>", true, 1},
-		{"Codex", "apply_patch", string(content.Quote(patch(file))),
-			"apply_patch verification failed: Failed to find expected lines in /src/file5.go:\nf5", false, 1},
+		{
+			"Claude Code", "Edit", edit(`{"file_path":%q,"old_string":"a","new_string":"b"}`),
+			"<tool_use_error>String to replace not found in file.\nString: a</tool_use_error>", true, 1,
+		},
+		{
+			"Codex", "apply_patch", string(content.Quote(patch(file))),
+			"apply_patch verification failed: Failed to find expected lines in /src/file5.go:\nf5", false, 1,
+		},
 		{
 			"Codex, by a program", "exec", `{"input":` +
 				string(content.Quote("const r = await tools.apply_patch("+string(content.Quote(patch(file)))+");")) + `}`,
 			"Script failed\nWall time 0.0 seconds\nOutput:\n\nScript error:\napply_patch verification failed: Failed to find " +
 				"expected lines in /src/file5.go", false, 1,
 		},
-		{"opencode", "edit", edit(`{"filePath":%q,"oldString":"a","newString":"b"}`),
+		{
+			"opencode", "edit", edit(`{"filePath":%q,"oldString":"a","newString":"b"}`),
 			"Error: Could not find oldString in the file. It must match exactly, including whitespace, indentation, and line " +
-				"endings.", true, 1},
-		{"opencode before", "edit", edit(`{"filePath":%q,"oldString":"a","newString":"b"}`),
-			"Error: oldString not found in content", true, 1},
-		{"pi", "edit", edit(`{"path":%q,"oldText":"a","newText":"b"}`),
+				"endings.", true, 1,
+		},
+		{
+			"opencode before", "edit", edit(`{"filePath":%q,"oldString":"a","newString":"b"}`),
+			"Error: oldString not found in content", true, 1,
+		},
+		{
+			"pi", "edit", edit(`{"path":%q,"oldText":"a","newText":"b"}`),
 			"Could not find the exact text in /src/file5.go. The old text must match exactly including all whitespace and " +
-				"newlines.", true, 1},
-		{"pi, several", "edit", edit(`{"path":%q,"edits":[{"oldText":"a","newText":"b"}]}`),
-			"Could not find edits[0] in /src/file5.go. The oldText must match exactly.", true, 1},
-		{"Gemini CLI", "replace", edit(`{"file_path":%q,"old_string":"a","new_string":"b"}`),
-			"Failed to edit, 0 occurrences found for old_string in /src/file5.go. No edits made.", true, 1},
-		{"SWE-agent", "str_replace_based_edit_tool", edit(`{"command":"str_replace","path":%q,"old_str":"a","new_str":"b"}`),
-			"No replacement was performed, old_str `a` did not appear verbatim in /src/file5.go.", false, 1},
+				"newlines.", true, 1,
+		},
+		{
+			"pi, several", "edit", edit(`{"path":%q,"edits":[{"oldText":"a","newText":"b"}]}`),
+			"Could not find edits[0] in /src/file5.go. The oldText must match exactly.", true, 1,
+		},
+		{
+			"Gemini CLI", "replace", edit(`{"file_path":%q,"old_string":"a","new_string":"b"}`),
+			"Failed to edit, 0 occurrences found for old_string in /src/file5.go. No edits made.", true, 1,
+		},
+		{
+			"SWE-agent", "str_replace_based_edit_tool", edit(`{"command":"str_replace","path":%q,"old_str":"a","new_str":"b"}`),
+			"No replacement was performed, old_str `a` did not appear verbatim in /src/file5.go.", false, 1,
+		},
 
-		{"found twice", "Edit", edit(`{"file_path":%q,"old_string":"a","new_string":"b"}`),
-			"Found 2 matches of the string to replace, but replace_all is false.", true, 0},
-		{"made", "Edit", edit(`{"file_path":%q,"old_string":"a","new_string":"b"}`),
-			"The file /src/file5.go has been updated.", false, 0},
-		{"of a file that was never folded", "Edit", `{"file_path":"/src/other.go","old_string":"a","new_string":"b"}`,
-			"<tool_use_error>String to replace not found in file.</tool_use_error>", true, 0},
+		{
+			"found twice", "Edit", edit(`{"file_path":%q,"old_string":"a","new_string":"b"}`),
+			"Found 2 matches of the string to replace, but replace_all is false.", true, 0,
+		},
+		{
+			"made", "Edit", edit(`{"file_path":%q,"old_string":"a","new_string":"b"}`),
+			"The file /src/file5.go has been updated.", false, 0,
+		},
+		{
+			"of a file that was never folded", "Edit", `{"file_path":"/src/other.go","old_string":"a","new_string":"b"}`,
+			"<tool_use_error>String to replace not found in file.</tool_use_error>", true, 0,
+		},
 	} {
 		s := behind(t, Options{})
 		if got := s.regret(c.tool, c.input, c.result, c.failed); got != (missSigns{Failed: c.want}) {

@@ -93,8 +93,10 @@ func TestFirstClaimWins(t *testing.T) {
 	shelf := new(storetest.SharedShelf)
 	one, other := node(t, keeping, shelf), node(t, keeping, shelf)
 	after := 1
-	for p, o := range map[*process]Options{one: {CompactToolResults: CompactToolResults{Mode: stage.Off},
-		Prune: Prune{After: &after}}, other: {Prune: Prune{Mode: stage.Off}}} {
+	for p, o := range map[*process]Options{one: {
+		CompactToolResults: CompactToolResults{Mode: stage.Off},
+		Prune:              Prune{After: &after},
+	}, other: {Prune: Prune{Mode: stage.Off}}} {
 		o.Policy, o.Zones = Eager, Zones{Frozen: new(int), Hot: &after, MinMessages: new(int)}
 		p.p = New(o, p.p.rules)
 	}
@@ -159,8 +161,10 @@ func TestAskedAgain(t *testing.T) {
 		nodes := []*process{node(t, keeping, shelf), node(t, keeping, shelf)}
 		for _, p := range append(nodes, alone) {
 			after, hot := 6, 1
-			p.p = New(Options{Policy: Eager, Prune: Prune{After: &after},
-				Zones: Zones{Frozen: new(int), Hot: &hot, MinMessages: new(int)}}, p.p.rules)
+			p.p = New(Options{
+				Policy: Eager, Prune: Prune{After: &after},
+				Zones: Zones{Frozen: new(int), Hot: &hot, MinMessages: new(int)},
+			}, p.p.rules)
 		}
 		last := int64(0)
 		r := replayedOf(c, 100)

@@ -38,8 +38,10 @@ func shown(t *testing.T, outputs ...string) *wire.View {
 }
 
 func fiveMinutes(string, time.Time) pricing.Rules {
-	return pricing.Rules{Regime: pricing.Markers, Markers: 4, LookBack: 20, Write: 1.25, Read: 0.1, TTL: 5 * time.Minute,
-		MinTokens: 1024}
+	return pricing.Rules{
+		Regime: pricing.Markers, Markers: 4, LookBack: 20, Write: 1.25, Read: 0.1, TTL: 5 * time.Minute,
+		MinTokens: 1024,
+	}
 }
 
 func source(from, to int) string {

@@ -489,8 +489,10 @@ func (r *request) clear() {
 		}
 	}
 	if r.mode == ordered {
-		r.decision = planner.Decision{Epoch: planner.NoEpoch, Reason: "the client says what is cleared",
-			Folded: len(r.ledger.fresh)}
+		r.decision = planner.Decision{
+			Epoch: planner.NoEpoch, Reason: "the client says what is cleared",
+			Folded: len(r.ledger.fresh),
+		}
 	}
 }
 

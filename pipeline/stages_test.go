@@ -141,8 +141,10 @@ func TestOrdersAreLeftToTheProvider(t *testing.T) {
 		`"compaction":{"type":"summarize"},`:    true,
 		`"compaction":null,`:                    false,
 	} {
-		for name, o := range map[string]Options{"auto": {}, "eager": {Policy: Eager},
-			"expand": {Expand: Expand{Mode: stage.On}}} {
+		for name, o := range map[string]Options{
+			"auto": {}, "eager": {Policy: Eager},
+			"expand": {Expand: Expand{Mode: stage.On}},
+		} {
 			got, tools, sent := folds(head, o)
 			if leaves && (got != 0 || tools != 0) || !leaves && got == 0 {
 				t.Errorf("%s, %s: %d blocks edited, %d tools", head, name, got, tools)
@@ -262,8 +264,10 @@ func conversation(t *testing.T, edits string, tasks ...[]call) *content.History 
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &request{History: content.History{View: v, Blocks: v.MessageBlocks(),
-		States: sessioncache.NewBlockStates(len(v.MessageBlocks()))}}
+	r := &request{History: content.History{
+		View: v, Blocks: v.MessageBlocks(),
+		States: sessioncache.NewBlockStates(len(v.MessageBlocks())),
+	}}
 	r.learn()
 	return &r.History
 }
@@ -314,16 +318,26 @@ func TestResults(t *testing.T) {
 		{name: "calls", more: `,"trigger":{"type":"tool_uses","value":7}`, calls: readCalls(8), want: upTo(5)},
 		{name: "keep", more: tokens(1000) + `,"keep":{"type":"tool_uses","value":6}`, calls: readCalls(8), want: upTo(2)},
 		{name: "keep more than there is", more: tokens(1000) + `,"keep":{"type":"tool_uses","value":9}`, calls: readCalls(8)},
-		{name: "what the model has not read stays", more: tokens(1000) + `,"keep":{"type":"tool_uses","value":0}`,
-			calls: readCalls(8), want: upTo(7)},
-		{name: "enough", more: tokens(1000) + `,"clear_at_least":{"type":"input_tokens","value":4900}`, calls: readCalls(8),
-			want: upTo(5)},
-		{name: "not enough", more: tokens(1000) + `,"clear_at_least":{"type":"input_tokens","value":5000}`,
-			calls: readCalls(8)},
-		{name: "excluded", more: tokens(1000) + `,"keep":{"type":"tool_uses","value":1},"exclude_tools":["Memory"]`,
-			calls: mixed, want: []int{0, 2, 4}},
-		{name: "shorter than the placeholder", more: tokens(100) + `,"keep":{"type":"tool_uses","value":1}`,
-			calls: []call{{"Read", 20}, {"Read", 4000}, {"Read", 20}, {"Read", 20}}, want: []int{1}},
+		{
+			name: "what the model has not read stays", more: tokens(1000) + `,"keep":{"type":"tool_uses","value":0}`,
+			calls: readCalls(8), want: upTo(7),
+		},
+		{
+			name: "enough", more: tokens(1000) + `,"clear_at_least":{"type":"input_tokens","value":4900}`, calls: readCalls(8),
+			want: upTo(5),
+		},
+		{
+			name: "not enough", more: tokens(1000) + `,"clear_at_least":{"type":"input_tokens","value":5000}`,
+			calls: readCalls(8),
+		},
+		{
+			name: "excluded", more: tokens(1000) + `,"keep":{"type":"tool_uses","value":1},"exclude_tools":["Memory"]`,
+			calls: mixed, want: []int{0, 2, 4},
+		},
+		{
+			name: "shorter than the placeholder", more: tokens(100) + `,"keep":{"type":"tool_uses","value":1}`,
+			calls: []call{{"Read", 20}, {"Read", 4000}, {"Read", 20}, {"Read", 20}}, want: []int{1},
+		},
 	} {
 		h := conversation(t, `{"type":"clear_tool_uses_20250919"`+c.more+`}`, c.calls)
 		order(h)
@@ -340,8 +354,10 @@ func TestResults(t *testing.T) {
 
 // Another order, or none, clears nothing.
 func TestNoOrder(t *testing.T) {
-	for _, edits := range []string{``, `{"type":"clear_thinking_20251015","keep":"all"}`,
-		`{"type":"clear_thinking_20251015"}`, `{"type":"clear_tool_uses_20990101"}`, `7`} {
+	for _, edits := range []string{
+		``, `{"type":"clear_thinking_20251015","keep":"all"}`,
+		`{"type":"clear_thinking_20251015"}`, `{"type":"clear_tool_uses_20990101"}`, `7`,
+	} {
 		h := conversation(t, edits, readCalls(200))
 		order(h)
 		for i := range h.States {
@@ -404,7 +420,8 @@ func upTo(n int) (out []int) {
 // wordy makes a pipeline compress texts, with the results in the map.
 func (s *script) wordy(known map[wire.Hash]Shortened, kinds ...Prose) {
 	s.p.Compress = &Compress{MinBytes: 200, Kinds: kinds, Find: func(_ *sessioncache.Session, block wire.Hash) (Shortened,
-		bool) {
+		bool,
+	) {
 		r, ok := known[block]
 		return r, ok
 	}}
@@ -559,8 +576,10 @@ func TestResultsBehindMuchText(t *testing.T) {
 	}
 	s.prompt("Go on.")
 	forgotten.messages = s.messages
-	for name, x := range map[string]*Exchange{"first": first, "known": s.send(wire.Turn{Text: "Yes.", Done: true}),
-		"forgotten": forgotten.send(wire.Turn{Text: "Yes.", Done: true})} {
+	for name, x := range map[string]*Exchange{
+		"first": first, "known": s.send(wire.Turn{Text: "Yes.", Done: true}),
+		"forgotten": forgotten.send(wire.Turn{Text: "Yes.", Done: true}),
+	} {
 		if n := count(x, stage.Admission); n != 3 {
 			t.Errorf("%s: %d results are edited, want the three in front", name, n)
 		}

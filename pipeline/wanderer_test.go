@@ -157,8 +157,10 @@ func (w *wanderer) answer() (turn wire.Turn, messages []string) {
 		said = append(said, fmt.Sprintf(`{"type":"tool_use","id":%q,"name":%q,"input":%s}`, id, name, input))
 		content := fmt.Sprintf("%q", text)
 		if w.IntN(3) == 0 {
-			content = `[{"type":"text","text":` + content + `}` + []string{"", `,{"type":"text","text":"more"}`,
-				`,{"type":"image","source":{}}`}[w.IntN(3)] + `]`
+			content = `[{"type":"text","text":` + content + `}` + []string{
+				"", `,{"type":"text","text":"more"}`,
+				`,{"type":"image","source":{}}`,
+			}[w.IntN(3)] + `]`
 		}
 		results = append(results, fmt.Sprintf(`{"type":"tool_result","tool_use_id":%q,"content":%s,"is_error":%t}`, id,
 			content, w.IntN(10) == 0))
@@ -166,6 +168,8 @@ func (w *wanderer) answer() (turn wire.Turn, messages []string) {
 	if len(results) == 0 {
 		results = append(results, fmt.Sprintf(`{"type":"text","text":"Now do task %d, please."}`, w.IntN(1000)))
 	}
-	return turn, []string{`{"role":"assistant","content":[` + strings.Join(said, ",") + `]}`,
-		`{"role":"user","content":[` + strings.Join(results, ",") + `]}`}
+	return turn, []string{
+		`{"role":"assistant","content":[` + strings.Join(said, ",") + `]}`,
+		`{"role":"user","content":[` + strings.Join(results, ",") + `]}`,
+	}
 }

@@ -89,8 +89,10 @@ func forms(x *Exchange) (out []string) {
 
 var wanderings = map[string]pricing.Rules{
 	"keeping": keeping, "binding": binding, "kv": {Regime: pricing.KV, Write: 1, KeepsThinking: true},
-	"automatic": {Regime: pricing.Automatic, Write: 1, Read: 0.1, TTL: 5 * time.Minute, MinTokens: 1024,
-		KeepsThinking: true},
+	"automatic": {
+		Regime: pricing.Automatic, Write: 1, Read: 0.1, TTL: 5 * time.Minute, MinTokens: 1024,
+		KeepsThinking: true,
+	},
 }
 
 // Conversations branch, rewind, are summarized, and have concurrent requests, lost responses and
@@ -287,8 +289,10 @@ func TestWanderingsAtOnce(t *testing.T) {
 	nodes := []*process{node(t, rules, shelf), node(t, rules, shelf)}
 	after, hot := 3, 1
 	for _, n := range nodes {
-		n.p = New(Options{Policy: Eager, Prune: Prune{After: &after},
-			Zones: Zones{Frozen: new(int), Hot: &hot, MinMessages: new(int)}}, n.p.rules)
+		n.p = New(Options{
+			Policy: Eager, Prune: Prune{After: &after},
+			Zones: Zones{Frozen: new(int), Hot: &hot, MinMessages: new(int)},
+		}, n.p.rules)
 	}
 	var all sync.WaitGroup
 	end := time.Now().Add(time.Second)

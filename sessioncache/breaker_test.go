@@ -40,12 +40,18 @@ func TestFailures(t *testing.T) {
 	}{
 		"fails":  {func(context.Context) error { return boom }, boom, 0, false},
 		"panics": {func(context.Context) error { panic("boom") }, ErrPanicked, 0, false},
-		"is not there": {func(context.Context) error { return fmt.Errorf("dial: %w", ErrUnavailable) }, ErrUnavailable, 0,
-			true},
-		"stops": {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, context.DeadlineExceeded,
-			budget, true},
-		"too late": {func(context.Context) error { time.Sleep(2 * budget); return boom }, context.DeadlineExceeded,
-			budget, true},
+		"is not there": {
+			func(context.Context) error { return fmt.Errorf("dial: %w", ErrUnavailable) }, ErrUnavailable, 0,
+			true,
+		},
+		"stops": {
+			func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, context.DeadlineExceeded,
+			budget, true,
+		},
+		"too late": {
+			func(context.Context) error { time.Sleep(2 * budget); return boom }, context.DeadlineExceeded,
+			budget, true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			use(t, func(b *Breaker, failures *told) {

@@ -45,8 +45,10 @@ func TestSharedShelfConforms(t *testing.T) {
 func TestSharedStoreConforms(t *testing.T) {
 	storetest.Store(t, func(t *testing.T) *sessioncache.Store {
 		// a loaded machine takes longer than people would wait
-		s, err := sessioncache.New(sessioncache.Options{Backend: sessioncache.BackendOptions{Open: func() (sessioncache.Backend, error) { return new(storetest.SharedShelf), nil }, Budget: time.Second,
-			Failed: func(what string, err error) { t.Errorf("%s: %v", what, err) }}})
+		s, err := sessioncache.New(sessioncache.Options{Backend: sessioncache.BackendOptions{
+			Open: func() (sessioncache.Backend, error) { return new(storetest.SharedShelf), nil }, Budget: time.Second,
+			Failed: func(what string, err error) { t.Errorf("%s: %v", what, err) },
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}

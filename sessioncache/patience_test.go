@@ -154,11 +154,13 @@ func visit(t *testing.T, store *sessioncache.Store, id string) (waited time.Dura
 func TestWaitsWithinBounds(t *testing.T) {
 	const sessions = 300
 	shelf := &storetest.Shelf{Fail: func() error { return errors.New("down") }}
-	d, err := sessioncache.New(sessioncache.Options{MaxBytes: sessioncache.MinMaxBytes,
+	d, err := sessioncache.New(sessioncache.Options{
+		MaxBytes: sessioncache.MinMaxBytes,
 		Backend: sessioncache.BackendOptions{
 			Open:     func() (sessioncache.Backend, error) { return shelf, nil },
 			Interval: time.Hour,
-		}})
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

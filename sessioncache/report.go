@@ -13,8 +13,10 @@ import (
 func (s *Session) Report(now time.Time) SessionSummary {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := SessionSummary{ID: s.id, Upstream: s.upstream, Created: s.created, Bytes: s.size(),
-		Conversations: make([]ConversationSummary, 0, len(s.conversations))}
+	r := SessionSummary{
+		ID: s.id, Upstream: s.upstream, Created: s.created, Bytes: s.size(),
+		Conversations: make([]ConversationSummary, 0, len(s.conversations)),
+	}
 	if s.packed.Load() != nil {
 		s.unpack()
 		defer s.pack()

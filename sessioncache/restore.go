@@ -207,8 +207,10 @@ func (r *snapshotReader) edit() (e *Edit) {
 }
 
 func (r *snapshotReader) usage() wire.Usage {
-	return wire.Usage{Uncached: r.Int(), Write5m: r.Int(), Write1h: r.Int(), Read: r.Int(), Output: r.Int(),
-		Reported: r.Bool()}
+	return wire.Usage{
+		Uncached: r.Int(), Write5m: r.Int(), Write1h: r.Int(), Read: r.Int(), Output: r.Int(),
+		Reported: r.Bool(),
+	}
 }
 
 func (r *snapshotReader) cleared() (c wire.Cleared) {

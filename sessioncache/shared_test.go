@@ -363,12 +363,16 @@ func TestWaitsForTheLastAnswer(t *testing.T) {
 		knows           bool
 		waits           time.Duration
 	}{
-		"the first answer": {published: firstMessage, request: firstMessage + said, knows: true,
-			waits: time.Millisecond},
+		"the first answer": {
+			published: firstMessage, request: firstMessage + said, knows: true,
+			waits: time.Millisecond,
+		},
 		"a later one": {told: firstMessage, published: firstMessage + said, request: firstMessage + said +
 			again, knows: true, waits: time.Millisecond},
-		"of what was claimed": {published: firstMessage, claimed: true, request: firstMessage + said, knows: true,
-			waits: time.Millisecond},
+		"of what was claimed": {
+			published: firstMessage, claimed: true, request: firstMessage + said, knows: true,
+			waits: time.Millisecond,
+		},
 		"the next":                      {told: firstMessage, request: firstMessage + said, knows: true},
 		"sent again":                    {told: firstMessage + said, request: firstMessage + said, knows: true},
 		"nobody has given it":           {told: firstMessage, request: firstMessage + said + again, waits: budget / 2},

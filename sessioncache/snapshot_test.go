@@ -46,11 +46,15 @@ func rich(t testing.TB) (*Session, *wire.View) {
 	states := NewBlockStates(3)
 	states[1].Unused, states[2].Unused = 1, 300
 	states[2] = BlockState{
-		Edit: &Edit{Stage: "prune", Op: wire.OpReplace,
-			Value: []byte(`"[[llm_cache:folded 1f3a9c27: Read /a]]\n` + text[:100] + `"`)},
+		Edit: &Edit{
+			Stage: "prune", Op: wire.OpReplace,
+			Value: []byte(`"[[llm_cache:folded 1f3a9c27: Read /a]]\n` + text[:100] + `"`),
+		},
 		Content: 42, Pinned: true, Relies: true,
-		Inserted: &Inserted{Inserts: []Insert{{Op: wire.OpAfter,
-			Value: []byte(`{"type":"text","text":"` + text[:200] + `"}`)}}},
+		Inserted: &Inserted{Inserts: []Insert{{
+			Op:    wire.OpAfter,
+			Value: []byte(`{"type":"text","text":"` + text[:200] + `"}`),
+		}}},
 	}
 	l := s.Commit(Match{}, v, states)
 	l.Model, l.Kind, l.Requests, l.Refused, l.Diverged, l.Expand = "m", 1<<16|1, 9, wire.AllEdits, true, true
@@ -211,8 +215,10 @@ func FuzzRestore(f *testing.F) {
 // Which kinds of edits were refused outlives the process. The overlay remembers that of its
 // own kind itself.
 func TestRefusedKindsInSnapshots(t *testing.T) {
-	for _, k := range []wire.EditKinds{0, wire.EditTools, wire.EditMarkers, wire.EditText,
-		wire.EditTools | wire.EditMarkers, wire.AllEdits} {
+	for _, k := range []wire.EditKinds{
+		0, wire.EditTools, wire.EditMarkers, wire.EditText,
+		wire.EditTools | wire.EditMarkers, wire.AllEdits,
+	} {
 		s, v := rich(t)
 		s.Lock()
 		s.Match(v).Conversation.Refused = k

@@ -13,8 +13,10 @@ import (
 
 // A session of which no snapshot can be made costs the others nothing.
 func TestSpoiledSessionCostsOnlyItself(t *testing.T) {
-	for name, shelf := range map[string]sessioncache.Backend{"one process": new(storetest.Shelf),
-		"several": new(storetest.SharedShelf)} {
+	for name, shelf := range map[string]sessioncache.Backend{
+		"one process": new(storetest.Shelf),
+		"several":     new(storetest.SharedShelf),
+	} {
 		t.Run(name, func(t *testing.T) {
 			failed := 0
 			open := func() *sessioncache.Store {

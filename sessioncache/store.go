@@ -518,8 +518,10 @@ func (st *Store) pin(k Key, digest string, create bool) *Session {
 	case s == nil && !create:
 		return nil
 	case s == nil:
-		s = &Session{digest: digest, turn: make(turn, 1), id: publicID(digest), upstream: k.Upstream, tenant: k.Tenant,
-			runs: &st.runs, created: now, Unseen: now.Sub(st.stats.Since)}
+		s = &Session{
+			digest: digest, turn: make(turn, 1), id: publicID(digest), upstream: k.Upstream, tenant: k.Tenant,
+			runs: &st.runs, created: now, Unseen: now.Sub(st.stats.Since),
+		}
 		st.sessions[digest] = s
 	case s.offer > 0:
 		st.enterWindow(s, st.withdraw(s))

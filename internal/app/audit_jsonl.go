@@ -35,8 +35,10 @@ func (AuditJSONL) CaddyModule() caddy.ModuleInfo {
 // Provision loads the writer. It does not open a file.
 func (j *AuditJSONL) Provision(ctx caddy.Context) error {
 	if j.WriterRaw == nil {
-		j.WriterRaw = caddyconfig.JSON(map[string]string{"output": "file",
-			"filename": filepath.Join(option.DataDir(), "audit.jsonl")}, nil)
+		j.WriterRaw = caddyconfig.JSON(map[string]string{
+			"output":   "file",
+			"filename": filepath.Join(option.DataDir(), "audit.jsonl"),
+		}, nil)
 	}
 	v, err := ctx.LoadModule(j, "WriterRaw")
 	if err != nil {

@@ -31,8 +31,10 @@ func TestFilesByPlaceholders(t *testing.T) {
 		}
 	}
 	const in = "{env.LLM_CACHE_TEST_FOLDER}/"
-	a := &App{instance: shared.Process, UsersFile: in + "users", PricesFile: in + "prices",
-		Originals: &Originals{Folder: in + "texts", KeyFile: in + "new/key"}}
+	a := &App{
+		instance: shared.Process, UsersFile: in + "users", PricesFile: in + "prices",
+		Originals: &Originals{Folder: in + "texts", KeyFile: in + "new/key"},
+	}
 	ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
 	defer cancel()
 	if err := a.Provision(ctx); err != nil {
@@ -99,14 +101,18 @@ func (*cutSource) Close() error { return nil }
 // Spending counts once, even if the records are read twice.
 func TestBudgetsReadAgain(t *testing.T) {
 	at := time.Now()
-	source := &cutSource{records: []audit.Record{{At: at, Tenant: "a", User: "a", USD: 1},
-		{At: at, Tenant: "a", User: "anna", USD: 2}}}
+	source := &cutSource{records: []audit.Record{
+		{At: at, Tenant: "a", User: "a", USD: 1},
+		{At: at, Tenant: "a", User: "anna", USD: 2},
+	}}
 	sink := NewSink(shared.Process, func() (audit.Store, error) { return source, nil }, audit.Options{}, false,
 		zap.NewNop())
 	sink.Spending.began = at.Add(time.Second)
 	t.Cleanup(func() { _ = sink.Close() })
-	a := &App{instance: shared.Process, Budgets: []allowance.Budget{{Dollars: 10}}, ledger: &AuditShare{Of: sink},
-		logger: zap.NewNop()}
+	a := &App{
+		instance: shared.Process, Budgets: []allowance.Budget{{Dollars: 10}}, ledger: &AuditShare{Of: sink},
+		logger: zap.NewNop(),
+	}
 	spent := func() float64 {
 		a.adjustBudgets()
 		var sum float64

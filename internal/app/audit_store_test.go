@@ -114,8 +114,10 @@ func TestStoreThatFails(t *testing.T) {
 			a.adjustAudit()
 			var want []string
 			for i := range 5 {
-				now := &audit.Record{ID: audit.NewID(time.Now()), At: time.Now(), Turns: 1, Tenant: "a", User: "anna", USD: 1,
-					Model: fmt.Sprint(i)}
+				now := &audit.Record{
+					ID: audit.NewID(time.Now()), At: time.Now(), Turns: 1, Tenant: "a", User: "anna", USD: 1,
+					Model: fmt.Sprint(i),
+				}
 				want = append(want, now.Model)
 				sink.Spend(now)
 				sink.Put(now)
@@ -167,8 +169,10 @@ func TestStoreThatMayNotFail(t *testing.T) {
 		"unreachable": func() (audit.Store, error) { return audit.OpenPostgres("postgres://llm@127.0.0.1:1/none") },
 	} {
 		sink := NewSink(shared.Process, open, audit.Options{}, false, zap.NewNop())
-		a := &App{instance: shared.Process, audit: &AuditSQLite{AuditOptions: AuditOptions{OnError: refuseOnError}},
-			ledger: &AuditShare{Of: sink}, logger: zap.NewNop()}
+		a := &App{
+			instance: shared.Process, audit: &AuditSQLite{AuditOptions: AuditOptions{OnError: refuseOnError}},
+			ledger: &AuditShare{Of: sink}, logger: zap.NewNop(),
+		}
 		if err := a.openAudit(); err == nil {
 			t.Errorf("%s: the configuration has started", name)
 		}

@@ -26,8 +26,10 @@ type DashboardHandler struct{ page *page.Page }
 
 // CaddyModule returns the Caddy module information.
 func (DashboardHandler) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: "http.handlers.llm_cache_dashboard",
-		New: func() caddy.Module { return new(DashboardHandler) }}
+	return caddy.ModuleInfo{
+		ID:  "http.handlers.llm_cache_dashboard",
+		New: func() caddy.Module { return new(DashboardHandler) },
+	}
 }
 
 // Provision loads the llm_cache app, the source of the page.

@@ -124,18 +124,22 @@ func (s *DiskStore) Open() (*sessioncache.Store, error) {
 
 // persister returns a persister of a store's sessions to the file.
 func (s *DiskStore) persister(store *sessioncache.Store) (*sessioncache.Persister, error) {
-	return Persister(store, s.logger, sessioncache.BackendOptions{Name: s.Path, Key: s.key,
+	return Persister(store, s.logger, sessioncache.BackendOptions{
+		Name: s.Path, Key: s.key,
 		Open: func() (sessioncache.Backend, error) {
-			d, err := disk.Open(disk.Options{Path: s.Path, MaxBytes: s.MaxSize, TTL: time.Duration(s.TTL),
+			d, err := disk.Open(disk.Options{
+				Path: s.Path, MaxBytes: s.MaxSize, TTL: time.Duration(s.TTL),
 				Log: func(message string, err error) {
 					storeFailed(store, "damaged")
 					s.logger.Error(message, zap.Error(err))
-				}})
+				},
+			})
 			if err != nil {
 				return nil, err // a nil *Disk in the interface would not equal nil
 			}
 			return d, nil
-		}})
+		},
+	})
 }
 
 // Begin opens the file, unless an earlier configuration has opened it. It returns an error if the

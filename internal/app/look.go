@@ -29,8 +29,10 @@ func Dashboard(i *shared.Instance) *page.Page {
 // look returns the view for the page.
 func look(i *shared.Instance) page.View {
 	now := time.Now()
-	v := page.View{Now: now, Today: turnsOf(i).today.Today(), Queues: []page.Queue{},
-		Sessions: page.Sessions{List: []page.Session{}}}
+	v := page.View{
+		Now: now, Today: turnsOf(i).today.Today(), Queues: []page.Queue{},
+		Sessions: page.Sessions{List: []page.Session{}},
+	}
 	states := state.Open(i)
 	type used struct {
 		listed
@@ -129,9 +131,11 @@ func sessionOf(r sessioncache.SessionSummary, whose func(session string) audit.W
 
 // healthOf returns the state of a session store. trouble is the last failure of its backend.
 func healthOf(s sessioncache.StoreStats, trouble string) page.Health {
-	h := page.Health{Name: "Sessions", State: page.OK,
+	h := page.Health{
+		Name: "Sessions", State: page.OK,
 		Note: fmt.Sprintf("%s of %s in memory", humanize.IBytes(uint64(max(s.Bytes, 0))),
-			humanize.IBytes(uint64(max(s.MaxBytes, 0))))}
+			humanize.IBytes(uint64(max(s.MaxBytes, 0)))),
+	}
 	if s.Kept > 0 {
 		h.Note += fmt.Sprintf(", %d on disk", s.Kept)
 	}

@@ -77,19 +77,27 @@ func TestPricesFrom(t *testing.T) {
 		want      float64 // the price of Opus 6; 15 is that of Opus 4.1, the dearest of the family
 	}{
 		"by key": {from: PricesFrom{Key: key}, text: newer, sig: ed25519.Sign(private, newer), want: 33},
-		"raw key, base64": {from: PricesFrom{Key: base64.StdEncoding.EncodeToString(public)}, text: newer,
-			sig: []byte(base64.StdEncoding.EncodeToString(ed25519.Sign(private, newer)) + "\n"), want: 33},
+		"raw key, base64": {
+			from: PricesFrom{Key: base64.StdEncoding.EncodeToString(public)}, text: newer,
+			sig: []byte(base64.StdEncoding.EncodeToString(ed25519.Sign(private, newer)) + "\n"), want: 33,
+		},
 		"by hash": {from: PricesFrom{SHA256: hex.EncodeToString(sum[:])}, text: newer, want: 33},
-		"the operator's": {from: PricesFrom{Key: key}, text: newer, sig: ed25519.Sign(private, newer),
-			own: string(modelsFile("2026-01-01", "7")), want: 7},
+		"the operator's": {
+			from: PricesFrom{Key: key}, text: newer, sig: ed25519.Sign(private, newer),
+			own: string(modelsFile("2026-01-01", "7")), want: 7,
+		},
 		"another file": {from: PricesFrom{SHA256: hex.EncodeToString(sum[:])}, text: older, want: 15},
 		"a wrong key":  {from: PricesFrom{Key: key}, text: newer, sig: ed25519.Sign(private, older), want: 15},
 		"no signature": {from: PricesFrom{Key: key}, text: newer, want: 15},
 		"older":        {from: PricesFrom{Key: key}, text: older, sig: ed25519.Sign(private, older), want: 15},
-		"unreadable": {from: PricesFrom{Key: key}, text: []byte("{"), sig: ed25519.Sign(private, []byte("{")),
-			want: 15},
-		"the server fails": {from: PricesFrom{Key: key}, text: newer, sig: ed25519.Sign(private, newer),
-			status: http.StatusBadGateway, want: 15},
+		"unreadable": {
+			from: PricesFrom{Key: key}, text: []byte("{"), sig: ed25519.Sign(private, []byte("{")),
+			want: 15,
+		},
+		"the server fails": {
+			from: PricesFrom{Key: key}, text: newer, sig: ed25519.Sign(private, newer),
+			status: http.StatusBadGateway, want: 15,
+		},
 	} {
 		asked := make(chan string, 4)
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -109,8 +117,10 @@ func TestPricesFrom(t *testing.T) {
 			if err := from.provision(); err != nil {
 				t.Fatal(err)
 			}
-			a := &App{PricesFrom: &from, base: pricing.BuiltIn(), prices: pricing.BuiltIn(), storage: storage,
-				logger: zap.NewNop()}
+			a := &App{
+				PricesFrom: &from, base: pricing.BuiltIn(), prices: pricing.BuiltIn(), storage: storage,
+				logger: zap.NewNop(),
+			}
 			if tt.own != "" {
 				a.ownPrices = &namedText{"own.json", []byte(tt.own)}
 			}

@@ -39,8 +39,10 @@ func TestDimensionIsBounded(t *testing.T) {
 	if d.met["anna"] == nil || d.met["stranger 0"] == nil || len(d.met) > 7 {
 		t.Errorf("met %v", d.met)
 	}
-	for host, want := range map[string]string{"LLM.example.com:8443": "llm.example.com",
-		"llm.example.com": "llm.example.com", "[::1]:80": "[::1]", "[::1]": "[::1]", "": ""} {
+	for host, want := range map[string]string{
+		"LLM.example.com:8443": "llm.example.com",
+		"llm.example.com":      "llm.example.com", "[::1]:80": "[::1]", "[::1]": "[::1]", "": "",
+	} {
 		if got := siteOf(host); got != want {
 			t.Errorf("%q is %q, not %q", host, got, want)
 		}

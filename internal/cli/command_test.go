@@ -43,8 +43,10 @@ func TestCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"gardener-11111111", "kv, eager", "worst:", "openai  cost_aware",
-		"left every byte as it was"} {
+	for _, want := range []string{
+		"gardener-11111111", "kv, eager", "worst:", "openai  cost_aware",
+		"left every byte as it was",
+	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in:\n%s", want, out)
 		}
@@ -61,8 +63,13 @@ func TestCommand(t *testing.T) {
 		report.Runs[0].Total.Policy != pipeline.CostAware {
 		t.Errorf("%v: %s", err, out)
 	}
-	for _, args := range [][]string{{}, {"--policy", "bold", boats}, {"--profile", "none", boats},
-		{"--options", "{", boats}, {"missing"}} {
+	for _, args := range [][]string{
+		{},
+		{"--policy", "bold", boats},
+		{"--profile", "none", boats},
+		{"--options", "{", boats},
+		{"missing"},
+	} {
 		if _, _, err := run(args...); err == nil {
 			t.Errorf("%v: no error", args)
 		}

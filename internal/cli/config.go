@@ -167,8 +167,10 @@ func (e *exam) exposed(server gjson.Result) {
 }
 
 // hosted are the hosts of the providers, by preset.
-var hosted = map[string]string{"anthropic": "api.anthropic.com", "openai": "api.openai.com",
-	"gemini": "generativelanguage.googleapis.com"}
+var hosted = map[string]string{
+	"anthropic": "api.anthropic.com", "openai": "api.openai.com",
+	"gemini": "generativelanguage.googleapis.com",
+}
 
 func (e *exam) proxy(ctx context.Context, cache, proxy gjson.Result) {
 	preset := cache.Get("upstream.preset").String()

@@ -212,8 +212,10 @@ func conversation() [][]byte {
 		say("user", map[string]any{"type": "tool_result", "tool_use_id": id, "content": result})
 		ask()
 	}
-	for task, prompt := range []string{"Requests time out when the database is slow. Find out why and mend it.",
-		"Add a test for that.", "Now the same for the worker, please."} {
+	for task, prompt := range []string{
+		"Requests time out when the database is slow. Find out why and mend it.",
+		"Add a test for that.", "Now the same for the worker, please.",
+	} {
 		if task > 0 {
 			say("assistant", text("Done: the change is in, and the tests pass."))
 		}
@@ -227,8 +229,10 @@ func conversation() [][]byte {
 			use("Let me look at "+name+".", "Read", map[string]any{"file_path": name}, source(name, 120))
 		}
 		name := "internal/" + part + "/pool.go"
-		use("The limit is missing here.", "Edit", map[string]any{"file_path": name, "old_string": line(name, 20),
-			"new_string": line(name, 20) + " // bounded"}, "The file "+name+" has been updated.")
+		use("The limit is missing here.", "Edit", map[string]any{
+			"file_path": name, "old_string": line(name, 20),
+			"new_string": line(name, 20) + " // bounded",
+		}, "The file "+name+" has been updated.")
 		use("The tests now.", "Bash", map[string]any{"command": "go test ./... -v"}, tests(120))
 	}
 	return bodies
@@ -279,18 +283,24 @@ func body(messages []map[string]any) []byte {
 	marked := maps.Clone(blocks[len(blocks)-1])
 	marked["cache_control"] = marker
 	all := append([]map[string]any(nil), messages[:len(messages)-1]...)
-	all = append(all, map[string]any{"role": last["role"],
-		"content": append(append([]map[string]any(nil), blocks[:len(blocks)-1]...), marked)})
+	all = append(all, map[string]any{
+		"role":    last["role"],
+		"content": append(append([]map[string]any(nil), blocks[:len(blocks)-1]...), marked),
+	})
 	names := []string{"Bash", "Edit", "Read"}
 	tools := make([]map[string]any, 0, len(names))
 	for _, name := range names {
-		tools = append(tools, map[string]any{"name": name, "description": name + " of the demo.",
-			"input_schema": map[string]any{"type": "object"}})
+		tools = append(tools, map[string]any{
+			"name": name, "description": name + " of the demo.",
+			"input_schema": map[string]any{"type": "object"},
+		})
 	}
 	system := text("You are a coding agent. " + source("instructions", 120))
 	system["cache_control"] = marker
-	raw, err := json.Marshal(map[string]any{"model": model, "max_tokens": 1024, "system": []any{system}, "tools": tools,
-		"messages": all})
+	raw, err := json.Marshal(map[string]any{
+		"model": model, "max_tokens": 1024, "system": []any{system}, "tools": tools,
+		"messages": all,
+	})
 	if err != nil {
 		panic(err) // all values are literals
 	}

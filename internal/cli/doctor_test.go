@@ -42,7 +42,8 @@ type patient struct {
 func (c *patient) examine(t *testing.T) (faults, notes []cli.Finding) {
 	t.Helper()
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
-		_ *http.Request) {
+		_ *http.Request,
+	) {
 		w.WriteHeader(http.StatusNotFound)
 	}))
 	t.Cleanup(up.Close)
@@ -120,86 +121,134 @@ func TestFaults(t *testing.T) {
 	for name, c := range map[string]patient{
 		"no llm_cache":         {caddyfile: "reverse_proxy UP", want: "no site has llm_cache"},
 		"behind reverse_proxy": {json: routes(proxyHandler, cacheHandler), want: "answers every request (reverse_proxy)"},
-		"behind what answers": {caddyfile: "route {\nrespond hello\nllm_cache\nreverse_proxy UP\n}",
-			want: "answers every request (static_response)"},
+		"behind what answers": {
+			caddyfile: "route {\nrespond hello\nllm_cache\nreverse_proxy UP\n}",
+			want:      "answers every request (static_response)",
+		},
 		"nothing behind": {caddyfile: "llm_cache", want: "nothing that answers stands behind"},
-		"twice": {json: routes(cacheHandler, cacheHandler, proxyHandler),
-			want: "stands twice in the way of one request"},
+		"twice": {
+			json: routes(cacheHandler, cacheHandler, proxyHandler),
+			want: "stands twice in the way of one request",
+		},
 		"files behind": {caddyfile: "llm_cache\nfile_server", want: "requests reach no model (file_server)"},
-		"response_buffers": {caddyfile: "llm_cache\nreverse_proxy UP {\nresponse_buffers 1MB\n}",
-			want: "nothing streams"},
-		"named route": {json: `{"apps":{"http":{"servers":{"s":{"routes":[{"handle":[{"handler":"invoke",` +
-			`"name":"p"}]}],"named_routes":{"p":{"handle":[` + cacheHandler + `]}}}}}}}`,
-			want: "a named route holds llm_cache alone"},
-		"max_body": {json: routes(`{"handler":"llm_cache","max_body":32000}`, proxyHandler),
-			want: "max_body is 32000"},
-		"request_body": {caddyfile: "request_body {\nmax_size 1MB\n}\nllm_cache\nreverse_proxy UP",
-			want: "request_body max_size"},
+		"response_buffers": {
+			caddyfile: "llm_cache\nreverse_proxy UP {\nresponse_buffers 1MB\n}",
+			want:      "nothing streams",
+		},
+		"named route": {
+			json: `{"apps":{"http":{"servers":{"s":{"routes":[{"handle":[{"handler":"invoke",` +
+				`"name":"p"}]}],"named_routes":{"p":{"handle":[` + cacheHandler + `]}}}}}}}`,
+			want: "a named route holds llm_cache alone",
+		},
+		"max_body": {
+			json: routes(`{"handler":"llm_cache","max_body":32000}`, proxyHandler),
+			want: "max_body is 32000",
+		},
+		"request_body": {
+			caddyfile: "request_body {\nmax_size 1MB\n}\nllm_cache\nreverse_proxy UP",
+			want:      "request_body max_size",
+		},
 		"write timeout": {global: "servers {\ntimeouts {\nwrite 30s\n}\n}", want: "write_timeout is 30s"},
 		"header timeout": {caddyfile: "llm_cache\nreverse_proxy UP {\ntransport http {\nresponse_header_timeout " +
 			"10s\n}\n}", want: "response_header_timeout is 10s"},
-		"without TLS": {caddyfile: "llm_cache\nreverse_proxy api.anthropic.com:80", offline: true,
-			want: "without TLS"},
-		"another provider": {caddyfile: "llm_cache {\nupstream anthropic\n}\nreverse_proxy https://api.openai.com",
-			offline: true, want: "go to api.openai.com"},
+		"without TLS": {
+			caddyfile: "llm_cache\nreverse_proxy api.anthropic.com:80", offline: true,
+			want: "without TLS",
+		},
+		"another provider": {
+			caddyfile: "llm_cache {\nupstream anthropic\n}\nreverse_proxy https://api.openai.com",
+			offline:   true, want: "go to api.openai.com",
+		},
 		"upstream down": {down: true, want: "does not answer"},
-		"audit in no folder": {global: "llm_cache {\naudit sqlite {\npath HOME/Caddyfile/audit.db\n}\n}",
-			want: "nothing can be recorded"},
+		"audit in no folder": {
+			global: "llm_cache {\naudit sqlite {\npath HOME/Caddyfile/audit.db\n}\n}",
+			want:   "nothing can be recorded",
+		},
 		"audit in a damaged file": {global: "llm_cache {\naudit sqlite {\npath HOME/Caddyfile\n}\n}", want: "sets it aside"},
-		"audit lines in no folder": {json: `{"apps":{"llm_cache":{"audit":{"module":"jsonl","writer":{"output":"file",` +
-			`"filename":"HOME/caddy.json/audit.jsonl"}}},` + strings.TrimPrefix(routes(cacheHandler, proxyHandler), `{"apps":{`),
-			want: "nothing can be recorded"},
+		"audit lines in no folder": {
+			json: `{"apps":{"llm_cache":{"audit":{"module":"jsonl","writer":{"output":"file",` +
+				`"filename":"HOME/caddy.json/audit.jsonl"}}},` + strings.TrimPrefix(routes(cacheHandler, proxyHandler), `{"apps":{`),
+			want: "nothing can be recorded",
+		},
 		"audit is a folder": {global: "llm_cache {\naudit sqlite {\npath HOME\n}\n}", want: "is a folder"},
 		"admin off":         {global: "admin off", want: "admin off"},
 		"clock":             {later: time.Hour, want: "differs by 1h"},
-		"certificate": {tls: true, env: map[string]string{"ANTHROPIC_BASE_URL": "SITE"},
-			want: "NODE_EXTRA_CA_CERTS"},
-		"unreachable": {env: map[string]string{"ANTHROPIC_BASE_URL": "http://127.0.0.1:1"},
-			want: "cannot be reached"},
+		"certificate": {
+			tls: true, env: map[string]string{"ANTHROPIC_BASE_URL": "SITE"},
+			want: "NODE_EXTRA_CA_CERTS",
+		},
+		"unreachable": {
+			env:  map[string]string{"ANTHROPIC_BASE_URL": "http://127.0.0.1:1"},
+			want: "cannot be reached",
+		},
 		"redirects": {answers: func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://x/", http.StatusPermanentRedirect)
 		}, env: map[string]string{"ANTHROPIC_BASE_URL": "SITE"}, want: "redirects to https://x/"},
 		"key refused": {answers: func(w http.ResponseWriter,
-			_ *http.Request) {
+			_ *http.Request,
+		) {
 			w.WriteHeader(http.StatusUnauthorized)
 		}, env: map[string]string{"ANTHROPIC_BASE_URL": "SITE", "ANTHROPIC_API_KEY": "k"}, want: "refuses the key"},
 		"bad gateway": {answers: func(w http.ResponseWriter,
-			_ *http.Request) {
+			_ *http.Request,
+		) {
 			w.WriteHeader(http.StatusBadGateway)
 		}, env: map[string]string{"ANTHROPIC_BASE_URL": "SITE"}, want: "answers 502"},
 		"/v1 twice": {env: map[string]string{"ANTHROPIC_BASE_URL": "SITE/v1"}, want: "adds /v1 itself"},
 		"no scheme": {env: map[string]string{"ANTHROPIC_BASE_URL": "localhost:8080"}, want: "is no URL"},
-		"passed by": {env: map[string]string{"ANTHROPIC_BASE_URL": "https://api.anthropic.com"},
-			want: "pass llm_cache by"},
-		"settings go before": {env: map[string]string{"ANTHROPIC_BASE_URL": "http://other"},
+		"passed by": {
+			env:  map[string]string{"ANTHROPIC_BASE_URL": "https://api.anthropic.com"},
+			want: "pass llm_cache by",
+		},
+		"settings go before": {
+			env:   map[string]string{"ANTHROPIC_BASE_URL": "http://other"},
 			files: map[string]string{".claude/settings.json": `{"env":{"ANTHROPIC_BASE_URL":"SITE"}}`},
-			want:  "goes before http://other"},
-		"settings elsewhere": {env: map[string]string{"CLAUDE_CONFIG_DIR": "HOME/work"},
+			want:  "goes before http://other",
+		},
+		"settings elsewhere": {
+			env:   map[string]string{"CLAUDE_CONFIG_DIR": "HOME/work"},
 			files: map[string]string{".claude/settings.json": `{}`, "work/settings.json": `{"env":`},
-			want:  "work/settings.json is no valid JSON"},
+			want:  "work/settings.json is no valid JSON",
+		},
 		"settings broken": {files: map[string]string{".claude/settings.json": `{"env":`}, want: "no valid JSON"},
-		"Bedrock": {env: map[string]string{"ANTHROPIC_BASE_URL": "SITE", "CLAUDE_CODE_USE_BEDROCK": "1"},
-			want: "CLAUDE_CODE_USE_BEDROCK is set"},
-		"no caching": {env: map[string]string{"DISABLE_PROMPT_CACHING": "1"},
-			want: "DISABLE_PROMPT_CACHING"},
-		"two credentials": {env: map[string]string{"ANTHROPIC_BASE_URL": "SITE", "ANTHROPIC_API_KEY": "k",
-			"ANTHROPIC_AUTH_TOKEN": "t"}, want: "two credentials"},
-		"secrets in URLs": {env: map[string]string{"ANTHROPIC_BASE_URL": "SITE",
-			"HTTP_PROXY": "http://me:hunter2@proxy:3128"}, want: "by way of http://xxxxx@proxy:3128"},
-		"secrets without a scheme": {env: map[string]string{"ANTHROPIC_BASE_URL": "me:hunter2@host"},
-			want: `is "xxxxx@host", which is no URL`},
-		"forward proxy": {env: map[string]string{"ANTHROPIC_BASE_URL": "SITE",
-			"HTTP_PROXY": "http://proxy:3128", "NO_PROXY": "localhost"}, want: "by way of http://proxy:3128"},
+		"Bedrock": {
+			env:  map[string]string{"ANTHROPIC_BASE_URL": "SITE", "CLAUDE_CODE_USE_BEDROCK": "1"},
+			want: "CLAUDE_CODE_USE_BEDROCK is set",
+		},
+		"no caching": {
+			env:  map[string]string{"DISABLE_PROMPT_CACHING": "1"},
+			want: "DISABLE_PROMPT_CACHING",
+		},
+		"two credentials": {env: map[string]string{
+			"ANTHROPIC_BASE_URL": "SITE", "ANTHROPIC_API_KEY": "k",
+			"ANTHROPIC_AUTH_TOKEN": "t",
+		}, want: "two credentials"},
+		"secrets in URLs": {env: map[string]string{
+			"ANTHROPIC_BASE_URL": "SITE",
+			"HTTP_PROXY":         "http://me:hunter2@proxy:3128",
+		}, want: "by way of http://xxxxx@proxy:3128"},
+		"secrets without a scheme": {
+			env:  map[string]string{"ANTHROPIC_BASE_URL": "me:hunter2@host"},
+			want: `is "xxxxx@host", which is no URL`,
+		},
+		"forward proxy": {env: map[string]string{
+			"ANTHROPIC_BASE_URL": "SITE",
+			"HTTP_PROXY":         "http://proxy:3128", "NO_PROXY": "localhost",
+		}, want: "by way of http://proxy:3128"},
 		"Codex without /v1": {files: map[string]string{".codex/config.toml": "model_provider = \"box\"\n[model_providers.box]\nbase_url = \"SITE\"\n"}, want: "adds no /v1"},
 		"Codex by chat":     {files: map[string]string{".codex/config.toml": "model_provider = \"box\"\n[model_providers.box]\nbase_url = \"SITE/v1\"\nwire_api = \"chat\"\n"}, want: "has given up"},
 		"Codex does not choose": {files: map[string]string{".codex/config.toml": "[model_providers.box]\nbase_url = " +
 			"\"SITE/v1\"\n"}, want: "does not choose it"},
 		"Codex chooses what is not": {files: map[string]string{".codex/config.toml": "model_provider = \"bx\"\n[model_providers.box]\nbase_url = \"SITE/v1\"\n"}, want: "does not have"},
 		"opencode without /v1":      {files: map[string]string{".config/opencode/opencode.json": `{"provider":{"box":{"options":{"baseURL":"SITE"}}}}`}, want: "adds no /v1"},
-		"Gemini CLI, v1beta twice": {env: map[string]string{"GOOGLE_GEMINI_BASE_URL": "SITE/v1beta"},
-			want: "adds /v1beta itself"},
-		"Gemini CLI by way of Vertex": {env: map[string]string{"GOOGLE_GEMINI_BASE_URL": "SITE",
-			"GOOGLE_GENAI_USE_VERTEXAI": "true"}, want: "GOOGLE_GENAI_USE_VERTEXAI"},
+		"Gemini CLI, v1beta twice": {
+			env:  map[string]string{"GOOGLE_GEMINI_BASE_URL": "SITE/v1beta"},
+			want: "adds /v1beta itself",
+		},
+		"Gemini CLI by way of Vertex": {env: map[string]string{
+			"GOOGLE_GEMINI_BASE_URL":    "SITE",
+			"GOOGLE_GENAI_USE_VERTEXAI": "true",
+		}, want: "GOOGLE_GENAI_USE_VERTEXAI"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found, _ := c.examine(t)
@@ -259,45 +308,65 @@ func TestNotes(t *testing.T) {
 	const none = "no client on this machine goes through llm_cache"
 	for name, c := range map[string]patient{
 		"no client": {want: none},
-		"no base URL in the settings": {files: map[string]string{".claude/settings.json": `{"env":{"A":"b"}}`,
-			".codex/config.toml": "model = \"gpt-5.5\"\n", ".config/opencode/opencode.json": `{}`}, want: none},
+		"no base URL in the settings": {files: map[string]string{
+			".claude/settings.json": `{"env":{"A":"b"}}`,
+			".codex/config.toml":    "model = \"gpt-5.5\"\n", ".config/opencode/opencode.json": `{}`,
+		}, want: none},
 		"Claude Code":                 {env: map[string]string{"ANTHROPIC_BASE_URL": "SITE"}},
 		"Claude Code by its settings": {files: map[string]string{".claude/settings.json": `{"env":{"ANTHROPIC_BASE_URL":"SITE"}}`}},
 		"Codex":                       {files: map[string]string{".codex/config.toml": "openai_base_url = \"SITE/v1\"\n"}},
 		"opencode":                    {files: map[string]string{".config/opencode/opencode.json": `{"provider":{"openai":{"options":{"baseURL":"SITE/v1"}}}}`}},
 		"Gemini CLI":                  {env: map[string]string{"GOOGLE_GEMINI_BASE_URL": "SITE"}},
 		"an SDK":                      {env: map[string]string{"OPENAI_BASE_URL": "SITE/v1"}},
-		"by another name of this machine": {env: map[string]string{"ANTHROPIC_BASE_URL": "http://[::1]:1"},
-			want: "no site of the configuration listens there", offline: true},
-		"another port of this machine": {env: map[string]string{"ANTHROPIC_BASE_URL": "http://localhost:1"},
-			want: "no site of the configuration listens there", offline: true},
+		"by another name of this machine": {
+			env:  map[string]string{"ANTHROPIC_BASE_URL": "http://[::1]:1"},
+			want: "no site of the configuration listens there", offline: true,
+		},
+		"another port of this machine": {
+			env:  map[string]string{"ANTHROPIC_BASE_URL": "http://localhost:1"},
+			want: "no site of the configuration listens there", offline: true,
+		},
 		"a public name without TLS": {json: `{"apps":{"http":{"servers":{"s":{"listen":[":80"],` +
 			`"routes":[{"match":[{"host":["llm.example.com"]}],"handle":[` + cacheHandler + `,` + proxyHandler +
 			`],"terminal":true}]}}}}}`, env: map[string]string{"OPENAI_BASE_URL": "x"}, want: "served without TLS"},
 		"a private name without TLS": {json: `{"apps":{"http":{"servers":{"s":{"listen":[":80"],` +
 			`"routes":[{"match":[{"host":["llm.home.arpa"]}],"handle":[` + cacheHandler + `,` + proxyHandler +
 			`],"terminal":true}]}}}}}`, env: map[string]string{"OPENAI_BASE_URL": "x"}},
-		"an empty key": {caddyfile: "llm_cache\nreverse_proxy UP {\nheader_up X-Api-Key " +
-			"\"{$LLM_CACHE_TEST_UNSET}\"\n}", env: map[string]string{"OPENAI_BASE_URL": "x"},
-			want: "X-Api-Key writes an empty key"},
-		"an empty token": {caddyfile: "llm_cache\nreverse_proxy UP {\nheader_up Authorization \"Bearer " +
-			"{$LLM_CACHE_TEST_UNSET}\"\n}", env: map[string]string{"OPENAI_BASE_URL": "x"},
-			want: "Authorization writes an empty key"},
+		"an empty key": {
+			caddyfile: "llm_cache\nreverse_proxy UP {\nheader_up X-Api-Key " +
+				"\"{$LLM_CACHE_TEST_UNSET}\"\n}", env: map[string]string{"OPENAI_BASE_URL": "x"},
+			want: "X-Api-Key writes an empty key",
+		},
+		"an empty token": {
+			caddyfile: "llm_cache\nreverse_proxy UP {\nheader_up Authorization \"Bearer " +
+				"{$LLM_CACHE_TEST_UNSET}\"\n}", env: map[string]string{"OPENAI_BASE_URL": "x"},
+			want: "Authorization writes an empty key",
+		},
 		"a key that is not set": {caddyfile: "llm_cache\nreverse_proxy UP {\nheader_up Authorization \"Bearer " +
 			"{env.TOKEN}\"\n}", env: map[string]string{"OPENAI_BASE_URL": "x"}, want: "takes its key from TOKEN"},
-		"a key that is set": {caddyfile: "llm_cache\nreverse_proxy UP {\nheader_up X-Api-Key {env.TOKEN}\n}",
-			env: map[string]string{"OPENAI_BASE_URL": "x", "TOKEN": "t"}},
-		"compressed answers": {caddyfile: "llm_cache\nreverse_proxy UP {\nheader_up Accept-Encoding gzip\n}",
-			env: map[string]string{"OPENAI_BASE_URL": "x"}, want: "asks the upstream for gzip"},
-		"another machine": {env: map[string]string{"ANTHROPIC_BASE_URL": "https://llm.example.com"},
-			offline: true},
+		"a key that is set": {
+			caddyfile: "llm_cache\nreverse_proxy UP {\nheader_up X-Api-Key {env.TOKEN}\n}",
+			env:       map[string]string{"OPENAI_BASE_URL": "x", "TOKEN": "t"},
+		},
+		"compressed answers": {
+			caddyfile: "llm_cache\nreverse_proxy UP {\nheader_up Accept-Encoding gzip\n}",
+			env:       map[string]string{"OPENAI_BASE_URL": "x"}, want: "asks the upstream for gzip",
+		},
+		"another machine": {
+			env:     map[string]string{"ANTHROPIC_BASE_URL": "https://llm.example.com"},
+			offline: true,
+		},
 		"a status is changed behind": {caddyfile: "llm_cache\nreverse_proxy UP {\n@e status 4xx\nreplace_status @e " +
 			"400\n}", env: map[string]string{"ANTHROPIC_BASE_URL": "SITE"}, want: "replace_status behind llm_cache"},
-		"a proxy with forward_auth": {caddyfile: "forward_auth UP {\nuri /x\n}\nllm_cache\nreverse_proxy UP",
-			env: map[string]string{"ANTHROPIC_BASE_URL": "SITE"}},
-		"one API of a site goes without it": {caddyfile: "handle /v1/responses {\nreverse_proxy UP\n}\nhandle " +
-			"{\nllm_cache\nreverse_proxy UP\n}", env: map[string]string{"ANTHROPIC_BASE_URL": "SITE"},
-			want: "(reverse_proxy, /v1/responses)"},
+		"a proxy with forward_auth": {
+			caddyfile: "forward_auth UP {\nuri /x\n}\nllm_cache\nreverse_proxy UP",
+			env:       map[string]string{"ANTHROPIC_BASE_URL": "SITE"},
+		},
+		"one API of a site goes without it": {
+			caddyfile: "handle /v1/responses {\nreverse_proxy UP\n}\nhandle " +
+				"{\nllm_cache\nreverse_proxy UP\n}", env: map[string]string{"ANTHROPIC_BASE_URL": "SITE"},
+			want: "(reverse_proxy, /v1/responses)",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			faults, notes := c.examine(t)
@@ -317,12 +386,16 @@ func TestRefusedEdits(t *testing.T) {
 		name, metrics string
 		looked, found bool
 	}{
-		{"refused",
+		{
+			"refused",
 			"caddy_llm_cache_resends_total{outcome=\"accepted\"} 3\ncaddy_llm_cache_resends_total{outcome=\"refused\"} 1\n",
-			true, true},
-		{"the clients' own",
+			true, true,
+		},
+		{
+			"the clients' own",
 			"caddy_llm_cache_resends_total{outcome=\"accepted\"} 0\ncaddy_llm_cache_resends_total{outcome=\"refused\"} 4\n",
-			true, false},
+			true, false,
+		},
 		{"another Caddy", "caddy_http_requests_total 3\n", false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

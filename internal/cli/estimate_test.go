@@ -40,8 +40,10 @@ func TestEstimateCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"4 conversations with 68 requests", "claude-code", "codex", "gemini-cli", "pi", "total",
-		"up to 20 requests", "The conversation in the middle"} {
+	for _, want := range []string{
+		"4 conversations with 68 requests", "claude-code", "codex", "gemini-cli", "pi", "total",
+		"up to 20 requests", "The conversation in the middle",
+	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}
@@ -58,8 +60,12 @@ func TestEstimateCommand(t *testing.T) {
 	if err != nil || json.Unmarshal([]byte(out), &e) != nil || e.Total.Requests != 68 {
 		t.Errorf("%v: %s", err, out)
 	}
-	for _, args := range [][]string{{"estimate", t.TempDir()}, {"estimate", "/nowhere"},
-		{"estimate", "--policy", "off", agentsFolder}, {"frobnicate"}} {
+	for _, args := range [][]string{
+		{"estimate", t.TempDir()},
+		{"estimate", "/nowhere"},
+		{"estimate", "--policy", "off", agentsFolder},
+		{"frobnicate"},
+	} {
 		if out, _, err := runCommand(t, args...); err == nil {
 			t.Errorf("%v passed:\n%s", args, out)
 		}

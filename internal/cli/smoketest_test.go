@@ -99,28 +99,36 @@ func TestSmoketestFaults(t *testing.T) {
 		h                 http.Handler
 	}{
 		{"deaf to the system prompt", "system and user", "not honoured", deaf()},
-		{"an older system prompt", "changed system", "the other system prompt",
+		{
+			"an older system prompt", "changed system", "the other system prompt",
 			change(func(w http.ResponseWriter, body string) io.Writer {
 				return replacer{w, "WILLOW", "MAPLE"}
-			})},
+			}),
+		},
 		{"streams cut", "stream", "terminal event", change(func(w http.ResponseWriter, _ string) io.Writer {
 			return replacer{w, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n", ""}
 		})},
 		{"streams go on", "stream", "terminal event", change(func(w http.ResponseWriter, _ string) io.Writer {
-			return replacer{w, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
-				"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\nevent: ping\ndata: {\"type\":\"ping\"}\n\n"}
+			return replacer{
+				w, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
+				"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\nevent: ping\ndata: {\"type\":\"ping\"}\n\n",
+			}
 		})},
-		{"a session for each request", "the conversation goes on", "session",
+		{
+			"a session for each request", "the conversation goes on", "session",
 			change(func(w http.ResponseWriter, _ string) io.Writer {
 				n++
 				w.Header().Set("X-Llm-Cache-Session", strings.Repeat("x", n))
 				return w
-			})},
-		{"sends all", "the conversation goes on", "was sent all of it",
+			}),
+		},
+		{
+			"sends all", "the conversation goes on", "was sent all of it",
 			change(func(w http.ResponseWriter, _ string) io.Writer {
 				w.Header().Set("X-Llm-Cache-Retained", "whole; cause=new; whole=1")
 				return w
-			})},
+			}),
+		},
 		{"refuses", "user only", "no such model", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "no such model", http.StatusNotFound)
 		})},
@@ -138,8 +146,10 @@ func TestSmoketestFaults(t *testing.T) {
 			}
 		})
 	}
-	if _, err := (&cli.SmoketestOptions{URL: "http://127.0.0.1:1", Model: "m",
-		Format: "telegram"}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "telegram") {
+	if _, err := (&cli.SmoketestOptions{
+		URL: "http://127.0.0.1:1", Model: "m",
+		Format: "telegram",
+	}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "telegram") {
 		t.Errorf("an unknown format: %v", err)
 	}
 	lines, err := (&cli.SmoketestOptions{URL: "http://127.0.0.1:1", Model: "m", Format: wire.Gemini}).Run(t.Context())

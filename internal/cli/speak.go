@@ -46,8 +46,10 @@ var speeches = map[wire.Format]speech{
 	wire.Anthropic: {
 		at("/v1/messages"),
 		func(model string, p *prompt) any {
-			o := object{"model": model, "max_tokens": mostTokens, "stream": p.stream,
-				"messages": messages(p.said, "assistant", "content", plain)}
+			o := object{
+				"model": model, "max_tokens": mostTokens, "stream": p.stream,
+				"messages": messages(p.said, "assistant", "content", plain),
+			}
 			if p.system != "" {
 				o["system"] = p.system
 			}
@@ -76,8 +78,10 @@ var speeches = map[wire.Format]speech{
 	wire.OpenAIResponses: {
 		at("/v1/responses"),
 		func(model string, p *prompt) any {
-			o := object{"model": model, "stream": p.stream, "store": false,
-				"input": messages(p.said, "assistant", "content", plain)}
+			o := object{
+				"model": model, "stream": p.stream, "store": false,
+				"input": messages(p.said, "assistant", "content", plain),
+			}
 			if p.system != "" {
 				o["instructions"] = p.system
 			}

@@ -23,15 +23,21 @@ func TestLine(t *testing.T) {
 	const full = `,"ttl_seconds":300,"warm":true,"total_usage":{"uncached":10,"read":90},"cost":{"units":60,` +
 		`"client_units":100,"usd":1.5,"client_usd":2.5},"last_cache_break":"expired"`
 	for _, c := range []struct{ answer, want string }{
-		{page(conversation("11:58:41", full), conversation("11:00:00", "")),
-			"cache 3:41 · read 90 % · saved 40 % $1.00 · last miss: expired"},
+		{
+			page(conversation("11:58:41", full), conversation("11:00:00", "")),
+			"cache 3:41 · read 90 % · saved 40 % $1.00 · last miss: expired",
+		},
 		{page(conversation("11:50:00", `,"ttl_seconds":300`)), "cache cold"},
 		{page(conversation("11:50:00", `,"ttl_seconds":300,"warm":true,"warmed":"2026-01-01T11:59:00Z"`)), "cache 4:00"},
 		{page(conversation("11:00:00", `,"warm":true,"cost":{"units":80,"client_units":100}`)), "cache warm · saved 20 %"},
-		{page(conversation("11:00:00", `,"warm":true,"cost":{"units":100.1,"client_units":100,"usd":1.001,"client_usd":1}`)),
-			"cache warm · saved 0 % $0.00"},
-		{page(conversation("11:00:00", `,"warm":true,"cost":{"units":120,"client_units":100,"usd":1.2,"client_usd":1}`)),
-			"cache warm · saved -20 % -$0.20"},
+		{
+			page(conversation("11:00:00", `,"warm":true,"cost":{"units":100.1,"client_units":100,"usd":1.001,"client_usd":1}`)),
+			"cache warm · saved 0 % $0.00",
+		},
+		{
+			page(conversation("11:00:00", `,"warm":true,"cost":{"units":120,"client_units":100,"usd":1.2,"client_usd":1}`)),
+			"cache warm · saved -20 % -$0.20",
+		},
 		{page(), "llm_cache: no conversation yet"},
 		{`{"sessions":[],"total":0}`, "llm_cache: no conversation yet"},
 		{`nonsense`, "llm_cache: no answer from ADMIN"},
@@ -78,8 +84,10 @@ func TestLineOfAClient(t *testing.T) {
 		return passed(strings.NewReader(`{"session_id":"0f4c","model":{"id":"claude"},"cost":{}` + cache + `}`))
 	}
 	for _, c := range []struct{ cache, want string }{
-		{`,"prompt_cache":{"warm":true,"expires_at":1767269021,"hit_ratio":0.934,"last_miss_cause":"ttl_expired"}`,
-			"cache 3:41 · read 93 % · last miss: ttl expired"},
+		{
+			`,"prompt_cache":{"warm":true,"expires_at":1767269021,"hit_ratio":0.934,"last_miss_cause":"ttl_expired"}`,
+			"cache 3:41 · read 93 % · last miss: ttl expired",
+		},
 		{`,"prompt_cache":{"warm":true,"expires_at":null,"hit_ratio":null,"last_miss_cause":null}`, "cache warm"},
 		{`,"prompt_cache":{"warm":false,"expires_at":1,"hit_ratio":0}`, "cache cold · read 0 %"},
 		{`,"prompt_cache":{"warm":true,"last_miss_at":1,"last_miss_cause":{"causes":["tools_changed","ttl_expired_5m"]},` +

@@ -51,8 +51,11 @@ func TestWrap(t *testing.T) {
 		"gemini":   "||http://box:8080\narg -p\narg --url\narg --help\n",
 	} {
 		// The client's own flags may have the names of wrap's.
-		for _, args := range [][]string{{name, "-p", "--url", "--help"}, {name, "--", "-p", "--url", "--help"},
-			{"--", name, "-p", "--url", "--help"}} {
+		for _, args := range [][]string{
+			{name, "-p", "--url", "--help"},
+			{name, "--", "-p", "--url", "--help"},
+			{"--", name, "-p", "--url", "--help"},
+		} {
 			said, err := start(append([]string{"--url", "http://box:8080/"}, args...)...)
 			if err != nil || !strings.Contains(said, want) || !strings.HasSuffix(said, "arg -p\narg --url\narg --help\n") {
 				t.Errorf("%q: %v, got\n%swant %q", args, err, said, want)
@@ -95,8 +98,10 @@ func TestBaseURL(t *testing.T) {
 		elsewhere string
 	}{
 		"claude, none": {client: "claude", wantEnv: map[string]string{anthropicBase: "http://to"}},
-		"claude, environment": {client: "claude", env: []string{anthropicBase + "=http://gw"}, base: "http://gw",
-			wantEnv: map[string]string{anthropicBase: "http://to"}},
+		"claude, environment": {
+			client: "claude", env: []string{anthropicBase + "=http://gw"}, base: "http://gw",
+			wantEnv: map[string]string{anthropicBase: "http://to"},
+		},
 		"claude, settings": {
 			client: "claude", env: []string{anthropicBase + "=http://no"}, args: []string{"-p", "hi"},
 			files:    map[string]string{".claude/settings.json": `{"env":{"ANTHROPIC_BASE_URL":"http://gw/x"}}`},
@@ -116,8 +121,10 @@ func TestBaseURL(t *testing.T) {
 			wantArgs: []string{"--settings", `{"env":{"ANTHROPIC_BASE_URL":"http://to"}}`},
 		},
 		"claude, settings on the command line": {
-			client: "claude", args: []string{"--settings", `{"env":{"A":"b","ANTHROPIC_BASE_URL":"http://gw"},"model":"m"}`,
-				"x"}, base: "http://gw",
+			client: "claude", args: []string{
+				"--settings", `{"env":{"A":"b","ANTHROPIC_BASE_URL":"http://gw"},"model":"m"}`,
+				"x",
+			}, base: "http://gw",
 			wantArgs: []string{"--settings", `{"env":{"A":"b","ANTHROPIC_BASE_URL":"http://to"},"model":"m"}`, "x"},
 		},
 		"claude, settings in a file of the command line": {
@@ -125,33 +132,49 @@ func TestBaseURL(t *testing.T) {
 			files: map[string]string{"s.json": `{"env":{"ANTHROPIC_BASE_URL":"http://gw"}}`}, base: "http://gw",
 			wantArgs: []string{`--settings={"env":{"ANTHROPIC_BASE_URL":"http://to"}}`},
 		},
-		"claude, damaged settings": {client: "claude", files: map[string]string{".claude/settings.json": `{`},
-			wantEnv: map[string]string{anthropicBase: "http://to"}},
-		"claude on Bedrock": {client: "claude", env: []string{"CLAUDE_CODE_USE_BEDROCK=1"},
-			elsewhere: "CLAUDE_CODE_USE_BEDROCK"},
-		"claude not on Vertex": {client: "claude", env: []string{"CLAUDE_CODE_USE_VERTEX=0"},
-			wantEnv: map[string]string{anthropicBase: "http://to"}},
-		"codex, none": {client: "codex", args: []string{"exec", "x"},
-			wantArgs: append(slices.Clone(own), "exec", "x")},
-		"codex, environment": {client: "codex", env: []string{"OPENAI_BASE_URL=http://gw/v1"}, base: "http://gw/v1",
-			wantArgs: own},
-		"codex, settings": {client: "codex",
-			files: map[string]string{".codex/config.toml": "openai_base_url = 'http://gw/v1'\n"}, base: "http://gw/v1",
-			wantArgs: own},
+		"claude, damaged settings": {
+			client: "claude", files: map[string]string{".claude/settings.json": `{`},
+			wantEnv: map[string]string{anthropicBase: "http://to"},
+		},
+		"claude on Bedrock": {
+			client: "claude", env: []string{"CLAUDE_CODE_USE_BEDROCK=1"},
+			elsewhere: "CLAUDE_CODE_USE_BEDROCK",
+		},
+		"claude not on Vertex": {
+			client: "claude", env: []string{"CLAUDE_CODE_USE_VERTEX=0"},
+			wantEnv: map[string]string{anthropicBase: "http://to"},
+		},
+		"codex, none": {
+			client: "codex", args: []string{"exec", "x"},
+			wantArgs: append(slices.Clone(own), "exec", "x"),
+		},
+		"codex, environment": {
+			client: "codex", env: []string{"OPENAI_BASE_URL=http://gw/v1"}, base: "http://gw/v1",
+			wantArgs: own,
+		},
+		"codex, settings": {
+			client: "codex",
+			files:  map[string]string{".codex/config.toml": "openai_base_url = 'http://gw/v1'\n"}, base: "http://gw/v1",
+			wantArgs: own,
+		},
 		"codex, a provider of its own": {
 			client: "codex", files: map[string]string{".codex/config.toml": custom}, base: "http://gw/v1", wantArgs: moved,
 		},
 		"codex, a provider on the command line": {
-			client: "codex", args: []string{"-c", "model_provider=gw", "--config", `model_providers.gw.base_url="http://gw/2"`,
-				"exec"}, base: "http://gw/2",
+			client: "codex", args: []string{
+				"-c", "model_provider=gw", "--config", `model_providers.gw.base_url="http://gw/2"`,
+				"exec",
+			}, base: "http://gw/2",
 			wantArgs: append(slices.Clone(moved), "-c", "model_provider=gw", "exec"),
 		},
 		"codex, an address on the command line": {
 			client: "codex", args: []string{"-c", `openai_base_url="http://gw/v1"`, "-m", "x"}, base: "http://gw/v1",
 			wantArgs: append(slices.Clone(own), "-m", "x"),
 		},
-		"opencode, none": {client: "opencode",
-			wantEnv: map[string]string{opencodeContent: `{"provider":{"anthropic":{"options":{"baseURL":"http://to"}}}}`}},
+		"opencode, none": {
+			client:  "opencode",
+			wantEnv: map[string]string{opencodeContent: `{"provider":{"anthropic":{"options":{"baseURL":"http://to"}}}}`},
+		},
 		"opencode, settings": {
 			client: "opencode",
 			files:  map[string]string{".config/opencode/opencode.json": `{"provider":{"anthropic":{"options":{"baseURL":"http://gw/v1"}}}}`}, base: "http://gw/v1",
@@ -164,8 +187,10 @@ func TestBaseURL(t *testing.T) {
 				`"baseURL":"http://to"}}}}`},
 		},
 		"gemini, none": {client: "gemini", wantEnv: map[string]string{geminiVariable: "http://to"}},
-		"gemini, environment": {client: "gemini", env: []string{geminiVariable + "=http://gw"}, base: "http://gw",
-			wantEnv: map[string]string{geminiVariable: "http://to"}},
+		"gemini, environment": {
+			client: "gemini", env: []string{geminiVariable + "=http://gw"}, base: "http://gw",
+			wantEnv: map[string]string{geminiVariable: "http://to"},
+		},
 		"gemini, .env": {
 			client: "gemini", files: map[string]string{".gemini/.env": "A=b\nexport GOOGLE_GEMINI_BASE_URL=\"http://gw\"\n"},
 			base:    "http://gw",
@@ -175,8 +200,10 @@ func TestBaseURL(t *testing.T) {
 			client: "gemini", files: map[string]string{".env": "GOOGLE_GEMINI_BASE_URL=http://gw", "work/.env": "A=b"},
 			wantEnv: map[string]string{geminiVariable: "http://to"},
 		},
-		"gemini on Vertex": {client: "gemini", env: []string{"GOOGLE_GENAI_USE_VERTEXAI=true"},
-			elsewhere: "GOOGLE_GENAI_USE_VERTEXAI"},
+		"gemini on Vertex": {
+			client: "gemini", env: []string{"GOOGLE_GENAI_USE_VERTEXAI=true"},
+			elsewhere: "GOOGLE_GENAI_USE_VERTEXAI",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			home := t.TempDir()
@@ -234,8 +261,10 @@ func TestFirstParty(t *testing.T) {
 	}{
 		"official": {official: true, want: map[string]string{assume: "1", search: "true"}},
 		"gateway":  {want: map[string]string{assume: "", search: ""}},
-		"set": {env: []string{assume + "=0", search + "=auto"}, official: true,
-			want: map[string]string{assume: "0", search: "auto"}},
+		"set": {
+			env: []string{assume + "=0", search + "=auto"}, official: true,
+			want: map[string]string{assume: "0", search: "auto"},
+		},
 		"one set": {env: []string{search + "=false"}, official: true, want: map[string]string{assume: "1", search: "false"}},
 	} {
 		l := &launch{env: c.env, home: t.TempDir(), dir: t.TempDir()}
@@ -253,11 +282,15 @@ func TestPrivate(t *testing.T) {
 		"https://api.anthropic.com":                 {`"preset":"anthropic"`, `"dial":"api.anthropic.com:443"`, `"tls":{}`},
 		"https://api.openai.com/v1":                 {`"preset":"openai"`, `"Host":["api.openai.com"]`},
 		"https://generativelanguage.googleapis.com": {`"preset":"gemini"`},
-		"http://127.0.0.1:8080/x": {`{"handler":"llm_cache"}`, `"dial":"127.0.0.1:8080"`,
-			`"transport":{"protocol":"http"}`},
+		"http://127.0.0.1:8080/x": {
+			`{"handler":"llm_cache"}`, `"dial":"127.0.0.1:8080"`,
+			`"transport":{"protocol":"http"}`,
+		},
 		"http://[::1]/v1": {`"dial":"[::1]:80"`, `"Host":["[::1]"]`},
-		"https://u:p@gateway.example.com:8443": {`"dial":"gateway.example.com:8443"`,
-			`"Host":["gateway.example.com:8443"]`, `"tls":{}`},
+		"https://u:p@gateway.example.com:8443": {
+			`"dial":"gateway.example.com:8443"`,
+			`"Host":["gateway.example.com:8443"]`, `"tls":{}`,
+		},
 	} {
 		u, err := url.Parse(base)
 		if err != nil {

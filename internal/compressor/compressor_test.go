@@ -50,8 +50,10 @@ func serve(t *testing.T) *HTTP {
 		for _, word := range got.Words {
 			words = append(words, [2]any{word.Text, map[bool]int{true: 1}[word.Keep]})
 		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"text": got.Text, "words": words, "before": got.Before,
-			"after": got.After})
+		_ = json.NewEncoder(w).Encode(map[string]any{
+			"text": got.Text, "words": words, "before": got.Before,
+			"after": got.After,
+		})
 	})
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte(`{"device":"mps","model":"some"}`))

@@ -60,8 +60,10 @@ func isDiff(s string) bool {
 }
 
 // complaints are the first words of error messages, in lower case.
-var complaints = []string{"error", "fatal", "panic", "traceback", "exception", "failed", "failure", "exit code",
-	"undefined"}
+var complaints = []string{
+	"error", "fatal", "panic", "traceback", "exception", "failed", "failure", "exit code",
+	"undefined",
+}
 
 // isError reports whether one of a text's first lines begins with a complaint, or the text has a
 // stack trace.

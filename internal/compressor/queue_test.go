@@ -17,8 +17,10 @@ func TestQueue(t *testing.T) {
 	q := newQueue()
 	q.limit = 4000
 	job := func(tenant, block byte, size int) Job {
-		return Job{ID: ID{Block: wire.Hash{tenant, block}}, Tenant: sessioncache.Tenant{tenant},
-			Text: strings.Repeat("a", size)}
+		return Job{
+			ID: ID{Block: wire.Hash{tenant, block}}, Tenant: sessioncache.Tenant{tenant},
+			Text: strings.Repeat("a", size),
+		}
 	}
 	for _, c := range []struct {
 		tenant, block byte

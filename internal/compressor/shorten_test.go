@@ -87,8 +87,10 @@ func TestShorten(t *testing.T) {
 		}
 		return words
 	}}
-	for name, c := range map[string]*rule{"all words are kept": all, "words are unknown": unknown,
-		"no words": {words: func(string) []lingua.Word { return nil }}} {
+	for name, c := range map[string]*rule{
+		"all words are kept": all, "words are unknown": unknown,
+		"no words": {words: func(string) []lingua.Word { return nil }},
+	} {
 		if got := short(c, pad); got != "" {
 			t.Errorf("%s: got %q", name, got)
 		}

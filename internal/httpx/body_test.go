@@ -22,12 +22,16 @@ import (
 
 func TestReadBody(t *testing.T) {
 	const limit = 5 << 20
-	for _, size := range []int{0, 1, 511, 512, 513, FirstBuffer - 1, FirstBuffer, FirstBuffer + 1, secondBuffer + 1,
-		limit} {
+	for _, size := range []int{
+		0, 1, 511, 512, 513, FirstBuffer - 1, FirstBuffer, FirstBuffer + 1, secondBuffer + 1,
+		limit,
+	} {
 		body := bytes.Repeat([]byte("0123456789abcdef"), size/16+1)[:size]
 		for name, length := range map[string]int64{"known": int64(size), "unknown": -1, "too short": min(1, int64(size))} {
-			for kind, reader := range map[string]func(io.Reader) io.Reader{"whole": func(r io.Reader) io.Reader { return r },
-				"halves": iotest.HalfReader, "end with data": iotest.DataErrReader} {
+			for kind, reader := range map[string]func(io.Reader) io.Reader{
+				"whole":  func(r io.Reader) io.Reader { return r },
+				"halves": iotest.HalfReader, "end with data": iotest.DataErrReader,
+			} {
 				r := httptest.NewRequest(http.MethodPost, "/", io.NopCloser(reader(bytes.NewReader(body))))
 				r.ContentLength = length
 				got, err := Read(httptest.NewRecorder(), r, limit, nil)
@@ -51,8 +55,10 @@ func TestReadBodyFails(t *testing.T) {
 		{"too large", strings.NewReader("01234567890"), -1, http.StatusRequestEntityTooLarge},
 		{"too large and said to be short", strings.NewReader("01234567890"), 3, http.StatusRequestEntityTooLarge},
 		{"cut", io.MultiReader(strings.NewReader("0123"), iotest.ErrReader(gone)), 10, http.StatusBadRequest},
-		{"refused before", iotest.ErrReader(caddyhttp.Error(http.StatusTooManyRequests, gone)), 10,
-			http.StatusTooManyRequests},
+		{
+			"refused before", iotest.ErrReader(caddyhttp.Error(http.StatusTooManyRequests, gone)), 10,
+			http.StatusTooManyRequests,
+		},
 	} {
 		r := httptest.NewRequest(http.MethodPost, "/", io.NopCloser(test.body))
 		r.ContentLength = test.length

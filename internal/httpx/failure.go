@@ -95,8 +95,10 @@ func FailUnreached(w http.ResponseWriter, r *http.Request, format wire.Format, e
 	}
 	// Caddy itself would send a status without a body, and clients show that as it is. It still
 	// writes a second header afterwards, without an error route, which net/http drops.
-	if failed := Fail(w, format, &translate.Failure{Status: e.StatusCode,
-		Message: Unreached[e.StatusCode]}); failed != nil {
+	if failed := Fail(w, format, &translate.Failure{
+		Status:  e.StatusCode,
+		Message: Unreached[e.StatusCode],
+	}); failed != nil {
 		return failed
 	}
 	return err

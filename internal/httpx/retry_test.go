@@ -97,24 +97,47 @@ func TestRetry(t *testing.T) {
 		{"accepted without a body", attempts{says(400, "")}, "wait", "400  X-Of-Ba", "/", nil},
 		{"rejected by its header", attempts{says(400, "a|b"), says(200, "c")}, "reject", "200 c X-Of-Ok", "/", nil},
 		{"rejected by its body", attempts{says(400, "a|b"), says(200, "c")}, "wait reject", "200 c X-Of-Ok", "/a|b/", nil},
-		{"rejected twice", attempts{says(400, "a"), says(404, "b"), says(200, "c")}, "wait reject reject", "200 c X-Of-Ok",
-			"/a//", nil},
+		{
+			"rejected twice",
+			attempts{says(400, "a"), says(404, "b"), says(200, "c")},
+			"wait reject reject", "200 c X-Of-Ok",
+			"/a//", nil,
+		},
 		{"too long, accepted", attempts{says(400, long)}, "wait", "400 " + long + " X-Of-Ba", "/xxxxxxxxxx…", nil},
-		{"too long, rejected", attempts{says(400, long), says(200, "c")}, "wait reject", "200 c X-Of-Ok", "/xxxxxxxxxx…/",
-			nil},
+		{
+			"too long, rejected",
+			attempts{says(400, long), says(200, "c")},
+			"wait reject", "200 c X-Of-Ok", "/xxxxxxxxxx…/",
+			nil,
+		},
 		{"no response", attempts{func(http.ResponseWriter) error { return nil }}, "", "", "", nil},
 		{"an error", attempts{fails}, "", "X-Of-None", " failed", failed},
 		{"an error, rejected", attempts{fails, says(200, "c")}, "reject", "200 c X-Of-Ok", " failed/", nil},
-		{"an error instead of the rest", attempts{then(says(400, "a"), func() error { return failed })}, "wait", "",
-			"/a failed", failed},
+		{
+			"an error instead of the rest",
+			attempts{then(says(400, "a"), func() error { return failed })},
+			"wait", "",
+			"/a failed", failed,
+		},
 		{"an error behind", attempts{then(says(200, "a"), func() error { return failed })}, "", "200 a X-Of-Ok", "", failed},
-		{"an error behind, rejected", attempts{then(says(400, "a"), func() error { return failed }), says(200, "c")},
-			"reject", "200 c X-Of-Ok", "/", nil},
+		{
+			"an error behind, rejected",
+			attempts{then(says(400, "a"), func() error { return failed }), says(200, "c")},
+			"reject", "200 c X-Of-Ok", "/", nil,
+		},
 		{"cut", attempts{then(says(200, "a"), cuts)}, "", "!200 a X-Of-Ok", "", nil},
-		{"cut while it waits", attempts{then(says(400, "a"), cuts)}, "wait", "!400 a X-Of-Ba", "/a net/http: abort Handler",
-			nil},
-		{"cut while it waits, rejected", attempts{then(says(400, "a"), cuts), says(200, "c")}, "wait reject", "200 c X-Of-Ok",
-			"/a net/http: abort Handler/", nil},
+		{
+			"cut while it waits",
+			attempts{then(says(400, "a"), cuts)},
+			"wait", "!400 a X-Of-Ba", "/a net/http: abort Handler",
+			nil,
+		},
+		{
+			"cut while it waits, rejected",
+			attempts{then(says(400, "a"), cuts), says(200, "c")},
+			"wait reject", "200 c X-Of-Ok",
+			"/a net/http: abort Handler/", nil,
+		},
 		{"rejected and cut", attempts{then(says(400, "a"), cuts), says(200, "c")}, "reject", "200 c X-Of-Ok", "/", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -178,8 +201,10 @@ func TestRetryWithoutClient(t *testing.T) {
 
 // TestRetryPanic: a panic of the next handlers passes, and is no reason for another attempt.
 func TestRetryPanic(t *testing.T) {
-	s := &script{attempts: []func(http.ResponseWriter) error{func(http.ResponseWriter) error { panic("broken") }},
-		verdicts: []string{"reject"}}
+	s := &script{
+		attempts: []func(http.ResponseWriter) error{func(http.ResponseWriter) error { panic("broken") }},
+		verdicts: []string{"reject"},
+	}
 	defer func() {
 		if p := recover(); p != "broken" || len(s.judged) != 0 {
 			t.Errorf("panic is %v, judged %d times", p, len(s.judged))

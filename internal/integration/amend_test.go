@@ -91,8 +91,10 @@ func TestLengthBeyondTheWindow(t *testing.T) {
 	})
 	for _, preset := range []string{"vllm", "{\n format openai_chat\n}"} {
 		p := start(t, behind(u, preset))
-		for path, format := range map[string]wire.Format{"/v1/messages": wire.Anthropic,
-			"/v1/chat/completions": wire.OpenAIChat} {
+		for path, format := range map[string]wire.Format{
+			"/v1/messages":         wire.Anthropic,
+			"/v1/chat/completions": wire.OpenAIChat,
+		} {
 			res := p.post(path, `{"model":"m","max_tokens":64000,"messages":[{"role":"user","content":"Hi"}]}`)
 			got := read(t, res)
 			if turn := turnOf(format, false, got); res.StatusCode != http.StatusOK || turn.Text != "Done." {

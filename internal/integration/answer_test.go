@@ -132,8 +132,10 @@ func TestGzipUpstream(t *testing.T) {
 func TestPackedStream(t *testing.T) {
 	for _, c := range []struct{ name, path, body, format string }{
 		{"as it is", "/v1/messages", conversation(1, true), "anthropic"},
-		{"translated", "/v1/chat/completions", `{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}]}`,
-			"openai_chat"},
+		{
+			"translated", "/v1/chat/completions", `{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}]}`,
+			"openai_chat",
+		},
 		{"calls held", "/v1/messages", conversation(1, true), "anthropic"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -424,8 +426,10 @@ func TestUnreachable(t *testing.T) {
 		{"mlx_lm", "/v1/messages", conversation(1, true), "error.type", "api_error"},
 		{"mlx_lm", "/v1/chat/completions", chat, "error.type", "server_error"},
 		{"openai", "/v1/responses", `{"model":"m","input":"x"}`, "error.type", "server_error"},
-		{"mlx_lm", "/v1beta/models/m:generateContent", `{"contents":[{"role":"user","parts":[{"text":"x"}]}]}`,
-			"error.status", "INTERNAL"},
+		{
+			"mlx_lm", "/v1beta/models/m:generateContent", `{"contents":[{"role":"user","parts":[{"text":"x"}]}]}`,
+			"error.status", "INTERNAL",
+		},
 	} {
 		t.Run(c.upstream+c.path, func(t *testing.T) {
 			p := start(t, "llm_cache {\n upstream "+c.upstream+"\n}\nreverse_proxy 127.0.0.1:1")

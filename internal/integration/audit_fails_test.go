@@ -108,8 +108,10 @@ func TestUnusableAuditFile(t *testing.T) {
 			}
 			for i := range 200 {
 				if err := s.Write(context.Background(),
-					[]*audit.Record{{ID: audit.NewID(time.Now()), At: time.Now(), Turns: 1, Model: fmt.Sprint(i), Tenant: "a",
-						User: "a"}}); err != nil {
+					[]*audit.Record{{
+						ID: audit.NewID(time.Now()), At: time.Now(), Turns: 1, Model: fmt.Sprint(i), Tenant: "a",
+						User: "a",
+					}}); err != nil {
 					return err
 				}
 			}
@@ -126,8 +128,10 @@ func TestUnusableAuditFile(t *testing.T) {
 			return os.WriteFile(path, b, 0o600)
 		}, true, ""},
 		"folder": {func(path string) error { return os.Mkdir(path, 0o700) }, false, "may not be opened"},
-		"no folder": {func(path string) error { return os.WriteFile(filepath.Dir(path), nil, 0o600) }, false,
-			"may not be opened"},
+		"no folder": {
+			func(path string) error { return os.WriteFile(filepath.Dir(path), nil, 0o600) }, false,
+			"may not be opened",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := newUpstream(t, answerMessage)

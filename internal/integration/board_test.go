@@ -139,8 +139,10 @@ func scraping(t *testing.T, program, target string) (at string) {
 	cfg, err := json.Marshal(map[string]any{ // YAML is a superset
 		"global":     map[string]any{"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
 		"rule_files": []string{rules},
-		"scrape_configs": []any{map[string]any{"job_name": "caddy",
-			"static_configs": []any{map[string]any{"targets": []string{target}}}}},
+		"scrape_configs": []any{map[string]any{
+			"job_name":       "caddy",
+			"static_configs": []any{map[string]any{"targets": []string{target}}},
+		}},
 	})
 	if err != nil {
 		t.Fatal(err)

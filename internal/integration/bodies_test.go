@@ -71,8 +71,10 @@ func TestNoRoomForBodies(t *testing.T) {
 			}
 		})
 	}
-	for site, path := range map[string]string{"hosted": "/v1/chat/completions", "box": "/v1/chat/completions",
-		"hosted ": "/v1/responses", "box ": "/v1beta/models/gemini-3-pro:generateContent"} {
+	for site, path := range map[string]string{
+		"hosted": "/v1/chat/completions", "box": "/v1/chat/completions",
+		"hosted ": "/v1/responses", "box ": "/v1beta/models/gemini-3-pro:generateContent",
+	} {
 		req := h.request(t, "/"+strings.TrimSpace(site)+path, strings.NewReader(large))
 		all.Go(func() {
 			res, err := h.client.Do(req)

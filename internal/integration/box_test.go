@@ -36,8 +36,10 @@ func TestCompat(t *testing.T) {
 	}{
 		{
 			"mlx_lm", plain,
-			[]string{`"model":"default_model"`, `"max_tokens":32768`, `"reasoning_content":"Hm."`, `"preserve_thinking":true`,
-				`"content":"Hi"`},
+			[]string{
+				`"model":"default_model"`, `"max_tokens":32768`, `"reasoning_content":"Hm."`, `"preserve_thinking":true`,
+				`"content":"Hi"`,
+			},
 			[]string{"seed", "metadata", "prompt_cache_key", "cache_control", `"reasoning":`, "stream_options", "id_slot"},
 		},
 		{
@@ -45,16 +47,22 @@ func TestCompat(t *testing.T) {
 			[]string{`"seed":7`, `"metadata":{"a":1}`, `"max_tokens":99`, `"model":"claude-opus-5-5"`},
 			[]string{"Hm.", "chat_template_kwargs"},
 		},
-		{"ollama", strings.Replace(plain, `"reasoning":`, `"reasoning_content":`, 1),
-			[]string{`"reasoning":"Hm."`, `"seed":7`}, []string{"reasoning_content", "max_tokens", "metadata"}},
+		{
+			"ollama", strings.Replace(plain, `"reasoning":`, `"reasoning_content":`, 1),
+			[]string{`"reasoning":"Hm."`, `"seed":7`},
+			[]string{"reasoning_content", "max_tokens", "metadata"},
+		},
 		{
 			"ollama {\n model claude-* qwen3:8b\n body keep_alive `\"24h\"`\n}", plain,
 			[]string{`"model":"qwen3:8b"`, `"keep_alive":"24h"`, `"content":"Hi"`},
 			[]string{"prompt_cache_key", "cache_control", "chat_template_kwargs", "id_slot"},
 		},
 		{"omlx", plain, []string{`"cache_control":{"type":"ephemeral"}`, `"reasoning_content":"Hm."`}, []string{"metadata"}},
-		{"lm_studio {\n body ttl 3600\n cache_control on\n}", plain, []string{`"ttl":3600`, `"cache_control"`},
-			[]string{"preserve_thinking"}},
+		{
+			"lm_studio {\n body ttl 3600\n cache_control on\n}", plain,
+			[]string{`"ttl":3600`, `"cache_control"`},
+			[]string{"preserve_thinking"},
+		},
 		{"llama_cpp {\n body id_slot 3\n}", plain, []string{`"id_slot":3`}, nil},
 		{"llama_cpp", plain, nil, []string{"id_slot"}}, // there is no queue
 		{"openai", plain, []string{plain}, nil},

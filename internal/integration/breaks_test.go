@@ -86,15 +86,19 @@ func TestErrorAfterHeaders(t *testing.T) {
 		"\"delta\":{\"type\":\"text_delta\",\"text\":\"Hel\"}}\n\n"
 	const chat = "data: {\"id\":\"1\",\"object\":\"chat.completion.chunk\",\"model\":\"m\",\"choices\":[{\"index\":0," +
 		"\"delta\":{\"role\":\"assistant\",\"content\":\"Hel\"},\"finish_reason\":null}]}\n\n"
-	handlers := map[string]string{"": "",
+	handlers := map[string]string{
+		"": "",
 		", with a route for errors": "\nhandle_errors {\nrespond `{\"type\":\"error\",\"error\":{\"type\":\"api_error\"," +
-			"\"message\":\"routed\"}}` 500\n}"}
+			"\"message\":\"routed\"}}` 500\n}",
+	}
 	for _, c := range []struct {
 		name   string
 		stream bool
 		begins string
-	}{{"stream", true, "break_off text/event-stream `" + begun + "`"},
-		{"document", false, "break_off application/json `{\"type\":\"message\",`"}} {
+	}{
+		{"stream", true, "break_off text/event-stream `" + begun + "`"},
+		{"document", false, "break_off application/json `{\"type\":\"message\",`"},
+	} {
 		for routed, errs := range handlers {
 			p := start(t, "route {\n "+c.begins+"\n}"+errs)
 			body := conversation(4, c.stream)

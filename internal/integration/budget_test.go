@@ -177,8 +177,10 @@ func TestBudgetOfOtherEndpoints(t *testing.T) {
 	} else if body := read(t, res); !strings.HasSuffix(body, `"total_tokens":1200}}`) {
 		t.Errorf("the answer was changed: %.80s", body)
 	}
-	for path, want := range map[string]int{"/v1/embeddings": 429, "/v1/messages/batches": 429, "/v1/batches": 429,
-		"/v1beta/models/gemini-3.1-pro:batchGenerateContent": 429, "/v1/messages/count_tokens": 200, "/v1/files": 200} {
+	for path, want := range map[string]int{
+		"/v1/embeddings": 429, "/v1/messages/batches": 429, "/v1/batches": 429,
+		"/v1beta/models/gemini-3.1-pro:batchGenerateContent": 429, "/v1/messages/count_tokens": 200, "/v1/files": 200,
+	} {
 		res := p.post(path, `{"input":"hi"}`, "Authorization", "Bearer sk-anna")
 		if read(t, res); res.StatusCode != want {
 			t.Errorf("%s: got %s, want %d", path, res.Status, want)

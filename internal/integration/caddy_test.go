@@ -42,8 +42,10 @@ type proxy struct {
 // start runs Caddy with a site of these directives until the test ends.
 func start(t *testing.T, site string) *proxy {
 	t.Helper()
-	p := &proxy{t: t, caddy: caddytest.New(t),
-		client: &http.Client{Transport: asksAll{&http.Transport{DisableCompression: true, DisableKeepAlives: true}}}}
+	p := &proxy{
+		t: t, caddy: caddytest.New(t),
+		client: &http.Client{Transport: asksAll{&http.Transport{DisableCompression: true, DisableKeepAlives: true}}},
+	}
 	p.reload(site)
 	p.host = p.addr
 	return p

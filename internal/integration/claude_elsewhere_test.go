@@ -153,8 +153,10 @@ func TestClaudeElsewhereStreams(t *testing.T) {
 
 // Errors of ours are in the client's format; those of the upstream pass.
 func TestClaudeElsewhereErrors(t *testing.T) {
-	for name, want := range map[string]string{"vertex": `{"type":"error","error":{"type":"api_error"`,
-		"bedrock": `{"message":"`} {
+	for name, want := range map[string]string{
+		"vertex":  `{"type":"error","error":{"type":"api_error"`,
+		"bedrock": `{"message":"`,
+	} {
 		c := elsewhere[name]
 		t.Run(name, func(t *testing.T) {
 			u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {

@@ -28,7 +28,8 @@ func TestCoalesceWrites(t *testing.T) {
 	var usages []wire.Usage
 	var arrived int
 	var open chan struct{}
-	model := httptest.NewServer(&simulator.Handler{Cache: pricing.NewSimulator(pricing.SimulatorConfig{}),
+	model := httptest.NewServer(&simulator.Handler{
+		Cache: pricing.NewSimulator(pricing.SimulatorConfig{}),
 		Hooks: simulator.Hooks{
 			Answer: func(ctx context.Context, _ *wire.View) *simulator.Answer { // the prompt is billed, nothing is said yet
 				mu.Lock()
@@ -46,7 +47,8 @@ func TestCoalesceWrites(t *testing.T) {
 				defer mu.Unlock()
 				usages = append(usages, u)
 			},
-		}})
+		},
+	})
 	t.Cleanup(model.Close)
 	p := start(t, "respond 204")
 	round := 0
@@ -109,8 +111,10 @@ func TestCoalescedOnce(t *testing.T) {
 	p := start(t, "respond 204")
 	second := testkit.FreeAddress(t)
 	port := second[strings.LastIndex(second, ":"):]
-	for name, behind := range map[string]string{"in a row": "llm_cache\nreverse_proxy " + u.Listener.Addr().String(),
-		"over the network": "reverse_proxy " + second} {
+	for name, behind := range map[string]string{
+		"in a row":         "llm_cache\nreverse_proxy " + u.Listener.Addr().String(),
+		"over the network": "reverse_proxy " + second,
+	} {
 		p.move()
 		p.load(p.config("llm_cache {\n policy observe\n}\n"+behind, "http://"+port+" {\nllm_cache\nreverse_proxy "+
 			u.Listener.Addr().String()+"\n}"))

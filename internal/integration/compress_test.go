@@ -205,8 +205,10 @@ func TestCompress(t *testing.T) {
 			t.Errorf("result %d: %s", i, text)
 		}
 	}
-	for what, path := range map[string]string{"what the person wrote": "messages.0.content",
-		"what the model said": "messages.1.content.0.text"} {
+	for what, path := range map[string]string{
+		"what the person wrote": "messages.0.content",
+		"what the model said":   "messages.1.content.0.text",
+	} {
 		if strings.Contains(gjson.Get(second, path).Str, "llm_cache") {
 			t.Errorf("%s is changed", what)
 		}
@@ -342,14 +344,18 @@ func TestCompressValidates(t *testing.T) {
 	for name, c := range map[string]struct{ model, want string }{
 		"whole":   {folder(func(string) error { return nil }), ""},
 		"missing": {filepath.Join(t.TempDir(), "nowhere"), "config.json: no such file"},
-		"truncated": {folder(func(dir string) error { return os.Truncate(filepath.Join(dir, "model.safetensors"), 5000) }),
-			"model.safetensors"},
+		"truncated": {
+			folder(func(dir string) error { return os.Truncate(filepath.Join(dir, "model.safetensors"), 5000) }),
+			"model.safetensors",
+		},
 		"other architecture": {folder(func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, "config.json"),
 				[]byte(`{"architectures":["GPT2LMHeadModel"],"model_type":"gpt2"}`), 0o600)
 		}), "gpt2"},
-		"no tokenizer": {folder(func(dir string) error { return os.Remove(filepath.Join(dir, "tokenizer.json")) }),
-			"tokenizer.json: no such file"},
+		"no tokenizer": {
+			folder(func(dir string) error { return os.Remove(filepath.Join(dir, "tokenizer.json")) }),
+			"tokenizer.json: no such file",
+		},
 	} {
 		var cfg caddy.Config
 		if err := json.Unmarshal(p.config(wordy(u, "model "+c.model)), &cfg); err != nil {

@@ -42,8 +42,10 @@ func TestStubIsNotWrittenInFormats(t *testing.T) {
 		"a shell": {nil, func(text string) piece {
 			return called("call_w", `run_shell_command {"command":`+js("cat > a <<END\n"+text+"\nEND")+`}`)
 		}, ""},
-		"any tool": {nil, func(text string) piece { return called("call_w", `frobnicate {"deep":{"in":[`+js(text)+`]}}`) },
-			""},
+		"any tool": {
+			nil, func(text string) piece { return called("call_w", `frobnicate {"deep":{"in":[`+js(text)+`]}}`) },
+			"",
+		},
 		"apply_patch as a function": {nil, func(text string) piece {
 			return called("call_w", `apply_patch {"input":`+js(patch(text))+`}`)
 		}, ""},

@@ -371,16 +371,24 @@ func TestExpandIsDeclaredOnce(t *testing.T) {
 		"agent":    {agent(1, false), "", true},
 		"short":    {strings.Replace(agent(1, false), strings.Repeat(" ", 8000), "", 1), "", false},
 		"no tools": {conversation(1, false), "", false},
-		"forced": {strings.Replace(agent(1, false), `"tools"`, `"tool_choice":{"type":"any"},"tools"`, 1),
-			"", false},
+		"forced": {
+			strings.Replace(agent(1, false), `"tools"`, `"tool_choice":{"type":"any"},"tools"`, 1),
+			"", false,
+		},
 		"no agent": {strings.NewReplacer("Read", "weather", "Write", "news").Replace(agent(1, false)), "", false},
-		"asked for": {strings.NewReplacer("Read", "weather", "Write", "news").Replace(agent(1, false)), "expand on",
-			true},
+		"asked for": {
+			strings.NewReplacer("Read", "weather", "Write", "news").Replace(agent(1, false)), "expand on",
+			true,
+		},
 		"off": {agent(1, false), "expand off", false},
-		"another's": {strings.Replace(agent(1, false), `"name":"Write"`, `"name":"mcp__llm_cache__expand"`, 1),
-			"", false},
-		"offered": {strings.Replace(agent(1, false), `"name":"Write"`, `"name":"mcp__cachelane__expand"`, 1),
-			"", false},
+		"another's": {
+			strings.Replace(agent(1, false), `"name":"Write"`, `"name":"mcp__llm_cache__expand"`, 1),
+			"", false,
+		},
+		"offered": {
+			strings.Replace(agent(1, false), `"name":"Write"`, `"name":"mcp__cachelane__expand"`, 1),
+			"", false,
+		},
 		"only observing":  {agent(1, false), "policy observe", false},
 		"nothing to fold": {agent(1, false), "prune off\nplanner {\nfold_inputs off\n}", false},
 	} {

@@ -354,8 +354,10 @@ var interactionsTongue = tongue{
 		for i, p := range pieces {
 			delta := func(d string) { event("step.delta", fmt.Sprintf(`"index":%d,"delta":%s`, i, d)) }
 			name, arguments := p.call()
-			begun := map[string]string{"text": `{"type":"model_output"}`, "thought": `{"type":"thought"}`,
-				"call": fmt.Sprintf(`{"type":"function_call","id":%q,"name":%q,"arguments":{}}`, p.id, name)}[p.kind]
+			begun := map[string]string{
+				"text": `{"type":"model_output"}`, "thought": `{"type":"thought"}`,
+				"call": fmt.Sprintf(`{"type":"function_call","id":%q,"name":%q,"arguments":{}}`, p.id, name),
+			}[p.kind]
 			event("step.start", fmt.Sprintf(`"index":%d,"step":%s`, i, begun))
 			switch half := len(p.text) / 2; p.kind {
 			case "call":
@@ -437,8 +439,10 @@ func (g tongue) outline(t *testing.T, body string) (out []string) {
 
 func (m remark) outline() (out []string) {
 	for _, p := range m.pieces {
-		s := map[string]string{"text": "text: ", "thought": "thinking: ", "call": "tool_use: ",
-			"result": "tool_result: "}[p.kind]
+		s := map[string]string{
+			"text": "text: ", "thought": "thinking: ", "call": "tool_use: ",
+			"result": "tool_result: ",
+		}[p.kind]
 		switch p.kind {
 		case "call":
 			name, _ := p.call()

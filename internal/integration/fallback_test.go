@@ -25,8 +25,10 @@ func TestSentToAnother(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 		panic(http.ErrAbortHandler)
 	})
-	for _, cache := range []string{"llm_cache", "llm_cache {\npolicy eager\n}",
-		"llm_cache {\nupstream anthropic {\nmodel * other\n}\n}"} {
+	for _, cache := range []string{
+		"llm_cache", "llm_cache {\npolicy eager\n}",
+		"llm_cache {\nupstream anthropic {\nmodel * other\n}\n}",
+	} {
 		for name, proxy := range map[string]string{
 			"handle_response": "reverse_proxy %[1]s {\n@busy status 529\nhandle_response @busy {\nreverse_proxy %[3]s\n}\n}",
 			"lb_retries": "reverse_proxy %[2]s %[3]s {\nlb_policy first\nlb_retries 2\nfail_duration " +

@@ -93,17 +93,21 @@ func faults() (all []fault) {
 		add(answered(status,
 			func(s sample) script { return script{pieces: []string{head(status, "Content-Type: "+s.kind())}} }))
 	}
-	for _, status := range []string{"301 Moved Permanently", "302 Found", "307 Temporary Redirect",
-		"308 Permanent Redirect"} {
+	for _, status := range []string{
+		"301 Moved Permanently", "302 Found", "307 Temporary Redirect",
+		"308 Permanent Redirect",
+	} {
 		add(answered(status, func(sample) script {
 			return sized(status, "text/html", html,
 				"Location: http://example.com/x")
 		}))
 	}
-	for _, status := range []string{"400 Bad Request", "401 Unauthorized", "402 Payment Required", "403 Forbidden",
+	for _, status := range []string{
+		"400 Bad Request", "401 Unauthorized", "402 Payment Required", "403 Forbidden",
 		"404 Not Found", "408 Request Timeout", "409 Conflict", "413 Request Entity Too Large", "418 Teapot",
 		"422 Unprocessable Entity", "451 Unavailable", "500 Internal Server Error", "501 Not Implemented", "529 Overloaded",
-		"599 Odd", "799 Odder"} {
+		"599 Odd", "799 Odder",
+	} {
 		add(answered(status, func(s sample) script { return sized(status, "application/json", s.failed) }))
 	}
 	add(
@@ -321,7 +325,8 @@ func faults() (all []fault) {
 			return append([]string{":" + strings.Repeat("x", 1<<20) + "\n\n"}, e...)
 		}),
 		edited("fields of no event", func(_ sample,
-			e []string) []string {
+			e []string,
+		) []string {
 			return append([]string{"id: 1\nretry: 5\nfoo: bar\n\n"}, e...)
 		}),
 		edited("ids", func(_ sample, e []string) []string {
@@ -357,7 +362,8 @@ func faults() (all []fault) {
 			return append([]string{e[0], "event: foo\ndata: {\"type\":\"foo\",\"x\":1}\n\n"}, e[1:]...)
 		}),
 		edited("an event that is no JSON", func(_ sample,
-			e []string) []string {
+			e []string,
+		) []string {
 			return append([]string{e[0], "data: {nope\n\n"}, e[1:]...)
 		}),
 		edited("an event that is a list", func(_ sample, e []string) []string {

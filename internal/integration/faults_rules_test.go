@@ -25,8 +25,10 @@ type outcome struct {
 }
 
 // unlike are headers in which two answers may differ.
-var unlike = map[string]bool{"Date": true, "Content-Length": true, "Content-Type": true, "Trailer": true,
-	"Server": true}
+var unlike = map[string]bool{
+	"Date": true, "Content-Length": true, "Content-Type": true, "Trailer": true,
+	"Server": true,
+}
 
 // kind is the Content-Type, but for one that net/http guesses: it does so where the
 // upstream names none and the first bytes come before reverse_proxy's first flush,

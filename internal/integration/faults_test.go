@@ -52,21 +52,31 @@ var faultSites = []faultSite{
 	{name: "bare", config: "reverse_proxy PROXY"},
 	{name: "native", config: "llm_cache\nreverse_proxy PROXY", reads: true},
 	{name: "edited", config: "llm_cache {\n" + eagerly + "expand off\n}\nreverse_proxy PROXY", reads: true},
-	{name: "expand", config: "llm_cache {\n" + eagerly +
-		"compact_tool_results off\nbreakpoints off\nprune {\n after 1\n}\n}\nreverse_proxy PROXY", reads: true,
-		earlier: true},
+	{
+		name: "expand", config: "llm_cache {\n" + eagerly +
+			"compact_tool_results off\nbreakpoints off\nprune {\n after 1\n}\n}\nreverse_proxy PROXY", reads: true,
+		earlier: true,
+	},
 	{name: "calls whole", config: "llm_cache {\n buffer_tool_calls on\n}\nreverse_proxy PROXY", whole: true},
 	{name: "side requests", config: "route {\nllm_cache {\n side_requests PROXY\n}\nerror 500\n}", aside: true},
 	{name: "box", config: "llm_cache {\n upstream mlx_lm\n}\nreverse_proxy PROXY", to: wire.OpenAIChat, box: true},
-	{name: "to anthropic", config: "llm_cache {\n upstream {\n format anthropic\n }\n}\nreverse_proxy PROXY",
-		to: wire.Anthropic},
-	{name: "to openai_chat", config: "llm_cache {\n upstream {\n format openai_chat\n }\n}\nreverse_proxy PROXY",
-		to: wire.OpenAIChat},
-	{name: "to openai_responses", config: "llm_cache {\n upstream {\n format openai_responses\n }\n}\nreverse_proxy PROXY",
-		to: wire.OpenAIResponses},
+	{
+		name: "to anthropic", config: "llm_cache {\n upstream {\n format anthropic\n }\n}\nreverse_proxy PROXY",
+		to: wire.Anthropic,
+	},
+	{
+		name: "to openai_chat", config: "llm_cache {\n upstream {\n format openai_chat\n }\n}\nreverse_proxy PROXY",
+		to: wire.OpenAIChat,
+	},
+	{
+		name: "to openai_responses", config: "llm_cache {\n upstream {\n format openai_responses\n }\n}\nreverse_proxy PROXY",
+		to: wire.OpenAIResponses,
+	},
 	{name: "to gemini", config: "llm_cache {\n upstream {\n format gemini\n }\n}\nreverse_proxy PROXY", to: wire.Gemini},
-	{name: "to interactions", config: "llm_cache {\n upstream {\n format interactions\n }\n}\nreverse_proxy PROXY",
-		to: wire.Interactions},
+	{
+		name: "to interactions", config: "llm_cache {\n upstream {\n format interactions\n }\n}\nreverse_proxy PROXY",
+		to: wire.Interactions,
+	},
 }
 
 // serveSites runs one Caddy with all sites and returns their addresses by name.

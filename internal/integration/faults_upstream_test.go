@@ -78,8 +78,10 @@ type sample struct {
 func sampleOf(f wire.Format, stream bool) sample {
 	rec := httptest.NewRecorder()
 	tongueOf(f).answer(rec, []piece{text("Done."), called("call_x", `Read {"file_path":"/a"}`)}, stream, 1)
-	s := sample{format: f, stream: stream, body: rec.Body.String(),
-		failed: `{"error":{"message":"bad tool_use","type":"invalid_request_error","code":400,"status":"INVALID_ARGUMENT"}}`}
+	s := sample{
+		format: f, stream: stream, body: rec.Body.String(),
+		failed: `{"error":{"message":"bad tool_use","type":"invalid_request_error","code":400,"status":"INVALID_ARGUMENT"}}`,
+	}
 	switch f {
 	case wire.Interactions:
 		s.failed = `{"error":{"message":"bad tool_use","code":"invalid_request"}}`

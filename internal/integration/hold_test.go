@@ -142,8 +142,10 @@ func apart(t testing.TB, model *upstream, rate int64, delay time.Duration) *edge
 	s := &edgeAndOrigin{model: model, policy: "policy observe\nretain origin"}
 	s.line = newLine(t, rate, delay)
 	s.towards = s.line.Addr().String()
-	s.proxy = &proxy{t: t, caddy: caddytest.New(t),
-		client: &http.Client{Transport: asksAll{&http.Transport{DisableCompression: true, DisableKeepAlives: true}}}}
+	s.proxy = &proxy{
+		t: t, caddy: caddytest.New(t),
+		client: &http.Client{Transport: asksAll{&http.Transport{DisableCompression: true, DisableKeepAlives: true}}},
+	}
 	s.host = "127.0.0.1:80" // the same conversation, wherever it is served
 	s.load(s.sites("llm_cache_origin"))
 	return s
@@ -263,11 +265,13 @@ func TestHoldFaults(t *testing.T) {
 			s.tamper(t, func(h http.Header, _ []byte) { h.Set("X-Api-Key", "b") })
 		}},
 		{"a wrong hash", "bad-hash", func(t *testing.T,
-			s *edgeAndOrigin) {
+			s *edgeAndOrigin,
+		) {
 			s.tamper(t, func(_ http.Header, b []byte) { b[10]++ })
 		}},
 		{"no program", "bad-delta", func(t *testing.T,
-			s *edgeAndOrigin) {
+			s *edgeAndOrigin,
+		) {
 			s.tamper(t, func(_ http.Header, b []byte) { b[0]++ })
 		}},
 		{"cut amid the header", "cut", func(_ *testing.T, s *edgeAndOrigin) { s.line.cutAfter.Store(100) }},

@@ -73,10 +73,14 @@ var hostedAnswers = map[string]struct {
 				`"prompt_tokens_details":{"cached_tokens":1232}}`),
 		header: "X-Session-Affinity", usage: wire.Usage{Uncached: 45, Read: 1232, Output: 5, Reported: true},
 	},
-	"qwen": {events: messagesAnswer, usage: wire.Usage{Uncached: 5, Write5m: 40, Read: 1232, Output: 5,
-		Reported: true}},
-	"minimax": {events: messagesAnswer, usage: wire.Usage{Uncached: 5, Write5m: 40, Read: 1232, Output: 5,
-		Reported: true}},
+	"qwen": {events: messagesAnswer, usage: wire.Usage{
+		Uncached: 5, Write5m: 40, Read: 1232, Output: 5,
+		Reported: true,
+	}},
+	"minimax": {events: messagesAnswer, usage: wire.Usage{
+		Uncached: 5, Write5m: 40, Read: 1232, Output: 5,
+		Reported: true,
+	}},
 	"azure": {
 		events: []string{
 			`data: {"type":"response.created","response":{"id":"resp_1","status":"in_progress","output":[]}}`,

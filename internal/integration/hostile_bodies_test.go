@@ -158,14 +158,22 @@ const most = wire.MaxElements - 32
 
 // pair is a call of a tool and its result, in the words of each format.
 var pairs = map[string][2]string{
-	"anthropic": {`{"type":"tool_use","id":"CALL","name":"Read","input":{}}`,
-		`{"type":"tool_result","tool_use_id":"RESULT","content":"ok"}`},
-	"chat": {`{"id":"CALL","type":"function","function":{"name":"Read","arguments":"{}"}}`,
-		`{"role":"tool","tool_call_id":"RESULT","content":"ok"}`},
-	"responses": {`{"type":"function_call","call_id":"CALL","name":"Read","arguments":"{}"}`,
-		`{"type":"function_call_output","call_id":"RESULT","output":"ok"}`},
-	"gemini": {`{"functionCall":{"id":"CALL","name":"Read","args":{}}}`,
-		`{"functionResponse":{"id":"RESULT","name":"Read","response":{"output":"ok"}}}`},
+	"anthropic": {
+		`{"type":"tool_use","id":"CALL","name":"Read","input":{}}`,
+		`{"type":"tool_result","tool_use_id":"RESULT","content":"ok"}`,
+	},
+	"chat": {
+		`{"id":"CALL","type":"function","function":{"name":"Read","arguments":"{}"}}`,
+		`{"role":"tool","tool_call_id":"RESULT","content":"ok"}`,
+	},
+	"responses": {
+		`{"type":"function_call","call_id":"CALL","name":"Read","arguments":"{}"}`,
+		`{"type":"function_call_output","call_id":"RESULT","output":"ok"}`,
+	},
+	"gemini": {
+		`{"functionCall":{"id":"CALL","name":"Read","args":{}}}`,
+		`{"functionResponse":{"id":"RESULT","name":"Read","response":{"output":"ok"}}}`,
+	},
 }
 
 // calls makes calls at once, and then their results, whose ids result gives; what say
@@ -226,8 +234,10 @@ var generators = []generator{
 	{"nesting in a result", "", part("RESULT", func(n int) string {
 		return quoted(`{"output":"x","metadata":` + strings.Repeat("[", n/2) + strings.Repeat("]", n/2) + "}")
 	})},
-	{"many keys in an input", "",
-		asInput(func(n int) string { return quoted(repeated(`{"output":"x"`, `,"k":1`, "}", n)) })},
+	{
+		"many keys in an input", "",
+		asInput(func(n int) string { return quoted(repeated(`{"output":"x"`, `,"k":1`, "}", n)) }),
+	},
 	{"many keys in a result", "", part("RESULT",
 		func(n int) string { return quoted(repeated(`{"output":"x"`, `,"k":1`, "}", n)) })},
 	{"many keys", "", part("SCHEMA", func(n int) string { return repeated(`{"type":"object"`, `,"k":1`, "}", n) })},

@@ -76,8 +76,10 @@ func TestInteractionsUntouched(t *testing.T) {
 	p := start(t, eager(u))
 	const tokens = `caddy_llm_cache_tokens_total{bucket="read"}`
 	before := p.metric(tokens)
-	members := []string{`"previous_interaction_id":"v1_0"`, `"agent":"deep-research"`, `"background":true`,
-		`"cached_content":"cachedContents/1"`, `"environment":{}`, `"continuation_token":"t"`}
+	members := []string{
+		`"previous_interaction_id":"v1_0"`, `"agent":"deep-research"`, `"background":true`,
+		`"cached_content":"cachedContents/1"`, `"environment":{}`, `"continuation_token":"t"`,
+	}
 	for _, member := range members {
 		body := strings.Replace(interactionTurns(9), "{", "{"+member+",", 1)
 		res := p.post("/v1beta/interactions", body)

@@ -158,8 +158,10 @@ func (f *figures) add(p listPrice, c call) {
 func (f figures) prompt() float64 { return f.uncached + f.write5m + f.write1h + f.read }
 
 func (f figures) less(o figures) figures {
-	return figures{f.turns - o.turns, f.uncached - o.uncached, f.write5m - o.write5m, f.write1h - o.write1h,
-		f.read - o.read, f.output - o.output, f.dollars - o.dollars}
+	return figures{
+		f.turns - o.turns, f.uncached - o.uncached, f.write5m - o.write5m, f.write1h - o.write1h,
+		f.read - o.read, f.output - o.output, f.dollars - o.dollars,
+	}
 }
 
 func (f figures) agrees(o figures) bool {
@@ -171,8 +173,10 @@ func (f figures) agrees(o figures) bool {
 
 func of(s *summary.Sum) figures {
 	b := &s.Billed
-	return figures{float64(s.Turns), float64(b.Uncached), float64(b.Write5m), float64(b.Write1h), float64(b.Read),
-		float64(b.Output), s.USD}
+	return figures{
+		float64(s.Turns), float64(b.Uncached), float64(b.Write5m), float64(b.Write1h), float64(b.Read),
+		float64(b.Output), s.USD,
+	}
 }
 
 // figures are what Prometheus sees, of all persons: one among many has no label of its own.
@@ -202,59 +206,95 @@ func TestLedger(t *testing.T) {
 	)
 	talk := func(model string) string { return strings.Replace(agent(1, false), "claude-opus-4-6", model, 1) }
 	plainCall := call{uncached: 10, write5m: 400, read: 20_000, output: 50}
-	marked := priceList["claude-opus-5-5"].dollars(call{uncached: 20_410,
-		output: 50}) - priceList["claude-opus-5-5"].dollars(plainCall)
+	marked := priceList["claude-opus-5-5"].dollars(call{
+		uncached: 20_410,
+		output:   50,
+	}) - priceList["claude-opus-5-5"].dollars(plainCall)
 	all := []ledgerTurn{
 		{name: "native", path: messages, body: talk("claude-opus-5-5"), model: "claude-opus-5-5", calls: []call{plainCall}},
-		{name: "hour", path: messages, body: talk("claude-opus-5-5"), model: "claude-opus-5-5",
-			calls: []call{{uncached: 3, write5m: 5, write1h: 7000, read: 11, output: 13}}},
-		{name: "below-tier", path: messages, body: talk("claude-haiku-5-5"), model: "claude-haiku-5-5",
-			calls: []call{{read: 99_000, write5m: 1000, output: 70}}},
-		{name: "above-tier", path: messages, body: talk("claude-haiku-5-5"), model: "claude-haiku-5-5",
-			calls: []call{{read: 99_000, write5m: 1001, output: 70}}},
-		{name: "batch", path: messages, body: talk("claude-opus-5-5"), model: "claude-opus-5-5", service: "batch",
-			calls: []call{{uncached: 100, output: 10, factor: 0.5, served: `,"service_tier":"batch"`}}},
-		{name: "fast-us", path: messages, body: talk("claude-opus-5-5"), model: "claude-opus-5-5", service: "fast regional",
-			calls: []call{{uncached: 100, output: 10, factor: 2.2,
-				served: `,"service_tier":"standard","speed":"fast","inference_geo":"us"`}}},
-		{name: "side", path: messages,
+		{
+			name: "hour", path: messages, body: talk("claude-opus-5-5"), model: "claude-opus-5-5",
+			calls: []call{{uncached: 3, write5m: 5, write1h: 7000, read: 11, output: 13}},
+		},
+		{
+			name: "below-tier", path: messages, body: talk("claude-haiku-5-5"), model: "claude-haiku-5-5",
+			calls: []call{{read: 99_000, write5m: 1000, output: 70}},
+		},
+		{
+			name: "above-tier", path: messages, body: talk("claude-haiku-5-5"), model: "claude-haiku-5-5",
+			calls: []call{{read: 99_000, write5m: 1001, output: 70}},
+		},
+		{
+			name: "batch", path: messages, body: talk("claude-opus-5-5"), model: "claude-opus-5-5", service: "batch",
+			calls: []call{{uncached: 100, output: 10, factor: 0.5, served: `,"service_tier":"batch"`}},
+		},
+		{
+			name: "fast-us", path: messages, body: talk("claude-opus-5-5"), model: "claude-opus-5-5", service: "fast regional",
+			calls: []call{{
+				uncached: 100, output: 10, factor: 2.2,
+				served: `,"service_tier":"standard","speed":"fast","inference_geo":"us"`,
+			}},
+		},
+		{
+			name: "side", path: messages,
 			body:  `{"model":"claude-haiku-5-5","max_tokens":50,"messages":[{"role":"user","content":"A title, please."}]}`,
-			model: "claude-haiku-5-5", calls: []call{{uncached: 30, output: 6}}},
-		{name: "absurd", path: messages, body: talk("claude-opus-5-5"), model: "claude-opus-5-5",
-			calls: []call{{uncached: 980_000, read: 20_000, output: 1000, claims: 1 << 45}}},
-		{name: "overloaded", path: messages, body: talk("claude-opus-5-5"), model: "claude-opus-5-5",
-			calls: []call{{status: 529}}},
+			model: "claude-haiku-5-5", calls: []call{{uncached: 30, output: 6}},
+		},
+		{
+			name: "absurd", path: messages, body: talk("claude-opus-5-5"), model: "claude-opus-5-5",
+			calls: []call{{uncached: 980_000, read: 20_000, output: 1000, claims: 1 << 45}},
+		},
+		{
+			name: "overloaded", path: messages, body: talk("claude-opus-5-5"), model: "claude-opus-5-5",
+			calls: []call{{status: 529}},
+		},
 		{name: "expanded-before", site: "fold", path: messages, body: strings.Replace(agent(4, false), "claude-opus-4-6",
 			"claude-haiku-5-5", 1), model: "claude-haiku-5-5", edited: true, calls: []call{{write5m: 60_000, output: 30}}},
 		{name: "expanded", site: "fold", path: messages, body: strings.Replace(agent(5, false), "claude-opus-4-6",
 			"claude-haiku-5-5", 1), model: "claude-haiku-5-5", edited: true, calls: []call{
 			{read: 60_000, write5m: 500, output: 30, expand: true}, {read: 60_500, write5m: 900, output: 20},
 		}},
-		{name: "flex", site: "openai", path: responses,
+		{
+			name: "flex", site: "openai", path: responses,
 			body: `{"model":"gpt-6.1-sol","service_tier":"flex","input":"Hello."}`, model: "gpt-6.1-sol", service: "flex",
-			calls: []call{{uncached: 100, read: 50, write5m: 25, output: 10, factor: 0.5, served: `,"service_tier":"flex"`}}},
-		{name: "downgraded", site: "openai", path: responses,
+			calls: []call{{uncached: 100, read: 50, write5m: 25, output: 10, factor: 0.5, served: `,"service_tier":"flex"`}},
+		},
+		{
+			name: "downgraded", site: "openai", path: responses,
 			body: `{"model":"gpt-6.1-sol","service_tier":"priority","input":"Hello."}`, model: "gpt-6.1-sol",
-			calls: []call{{uncached: 100, output: 10, served: `,"service_tier":"default"`}}},
-		{name: "long", site: "openai", path: chat,
+			calls: []call{{uncached: 100, output: 10, served: `,"service_tier":"default"`}},
+		},
+		{
+			name: "long", site: "openai", path: chat,
 			body: `{"model":"gpt-6.1-sol","messages":[{"role":"user","content":"Hello."}]}`, model: "gpt-6.1-sol",
-			calls: []call{{uncached: 272_000, read: 1, output: 10}}},
-		{name: "gemini-priority", site: "gemini", path: "/v1beta/models/gemini-3.8-flash:generateContent",
+			calls: []call{{uncached: 272_000, read: 1, output: 10}},
+		},
+		{
+			name: "gemini-priority", site: "gemini", path: "/v1beta/models/gemini-3.8-flash:generateContent",
 			body: `{"contents":[{"role":"user","parts":[{"text":"Hello."}]}]}`, model: "gemini-3.8-flash", service: "priority",
-			calls: []call{{uncached: 100, read: 40, output: 10, factor: 1.8, served: `,"trafficType":"ON_DEMAND_PRIORITY"`}}},
-		{name: "chat-on-claude", path: chat, body: `{"model":"claude-opus-5-5",` + tools +
-			`"messages":[{"role":"user","content":"Hello."}]}`, model: "claude-opus-5-5", translation: marked,
-			calls: []call{plainCall}},
-		{name: "responses-on-claude", path: responses,
+			calls: []call{{uncached: 100, read: 40, output: 10, factor: 1.8, served: `,"trafficType":"ON_DEMAND_PRIORITY"`}},
+		},
+		{
+			name: "chat-on-claude", path: chat, body: `{"model":"claude-opus-5-5",` + tools +
+				`"messages":[{"role":"user","content":"Hello."}]}`, model: "claude-opus-5-5", translation: marked,
+			calls: []call{plainCall},
+		},
+		{
+			name: "responses-on-claude", path: responses,
 			body: `{"model":"claude-opus-5-5","tools":[{"type":"function","name":"Read","parameters":{"type":"object"}}],` +
-				`"input":"Hello."}`, model: "claude-opus-5-5", translation: marked, calls: []call{plainCall}},
-		{name: "gemini-on-claude", path: gemini,
+				`"input":"Hello."}`, model: "claude-opus-5-5", translation: marked, calls: []call{plainCall},
+		},
+		{
+			name: "gemini-on-claude", path: gemini,
 			body: `{"contents":[{"role":"user","parts":[{"text":"Hello."}]}],` +
 				`"tools":[{"functionDeclarations":[{"name":"Read","parameters":{"type":"OBJECT"}}]}]}`, model: "claude-opus-5-5",
-			translation: marked, calls: []call{plainCall}},
-		{name: "messages-on-gpt", site: "openai", path: messages, body: talk("claude-opus-5-5"), model: "gpt-6.1-sol",
+			translation: marked, calls: []call{plainCall},
+		},
+		{
+			name: "messages-on-gpt", site: "openai", path: messages, body: talk("claude-opus-5-5"), model: "gpt-6.1-sol",
 			billed: "gpt-6.1-sol", service: "priority",
-			calls: []call{{uncached: 100, read: 50, output: 10, factor: 2, served: `,"service_tier":"priority"`}}},
+			calls: []call{{uncached: 100, read: 50, output: 10, factor: 2, served: `,"service_tier":"priority"`}},
+		},
 	}
 	books := &ledger{turns: map[string]*ledgerTurn{}, calls: map[string]int{}}
 	for i := range all {
@@ -363,8 +403,10 @@ func TestLedger(t *testing.T) {
 	for _, person := range gjson.Get(view, "today.people").Array() {
 		if person.Get("name").Str == "ledger" {
 			b := person.Get("billed")
-			got := figures{person.Get("turns").Num, b.Get("uncached").Num, b.Get("write_5m").Num, b.Get("write_1h").Num,
-				b.Get("read").Num, b.Get("output").Num, person.Get("usd").Num}
+			got := figures{
+				person.Get("turns").Num, b.Get("uncached").Num, b.Get("write_5m").Num, b.Get("write_1h").Num,
+				b.Get("read").Num, b.Get("output").Num, person.Get("usd").Num,
+			}
 			if !got.agrees(want) {
 				t.Errorf("page: got %+v, want %+v", got, want)
 			}

@@ -110,8 +110,10 @@ func TestLettaAgentsUsage(t *testing.T) {
 func TestLettaAgentsPreface(t *testing.T) {
 	s := newRESTServer(t)
 	s.set(func(s *restState) { s.noBlocks = true })
-	c := &lettaClient{t: t, p: start(t, withAgents(s, "")), path: "/v1/chat/completions", system: "Be brief.",
-		stream: true}
+	c := &lettaClient{
+		t: t, p: start(t, withAgents(s, "")), path: "/v1/chat/completions", system: "Be brief.",
+		stream: true,
+	}
 	c.ask("one")
 	c.ask("two")
 	c.system = "Be long."
@@ -254,8 +256,12 @@ func TestLettaAgentsApart(t *testing.T) {
 			t.Fatal(res.Status)
 		}
 	}
-	for _, headers := range [][]string{{"Authorization", "Bearer a", "X-Session-Id", "1"},
-		{"Authorization", "Bearer b", "X-Session-Id", "1"}, {"Authorization", "Bearer a", "X-Session-Id", "2"}, {}} {
+	for _, headers := range [][]string{
+		{"Authorization", "Bearer a", "X-Session-Id", "1"},
+		{"Authorization", "Bearer b", "X-Session-Id", "1"},
+		{"Authorization", "Bearer a", "X-Session-Id", "2"},
+		{},
+	} {
 		ask("hi", headers...)
 		ask("title", headers...)
 	}

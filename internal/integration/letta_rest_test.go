@@ -63,10 +63,14 @@ func newRESTServer(t *testing.T) *restServer {
 type fields map[string]string
 
 var (
-	blockFields = fields{"label": "!string", "value": "!string", "limit": "number", "description": "string",
-		"read_only": "bool", "metadata": "object"}
-	agentFields = fields{"name": "string", "model": "!string", "embedding": "string", "tags": "array",
-		"metadata": "object", "memory_blocks": "array", "tools": "array", "initial_message_sequence": "array"}
+	blockFields = fields{
+		"label": "!string", "value": "!string", "limit": "number", "description": "string",
+		"read_only": "bool", "metadata": "object",
+	}
+	agentFields = fields{
+		"name": "string", "model": "!string", "embedding": "string", "tags": "array",
+		"metadata": "object", "memory_blocks": "array", "tools": "array", "initial_message_sequence": "array",
+	}
 	patchFields   = fields{"value": "string", "limit": "number", "metadata": "object"}
 	resetFields   = fields{"add_default_initial_messages": "bool"}
 	sendFields    = fields{"messages": "!array"}
@@ -83,8 +87,10 @@ func (f fields) check(o gjson.Result) error {
 	var err error
 	o.ForEach(func(k, v gjson.Result) bool {
 		want, ok := f[k.Str]
-		is := map[gjson.Type]string{gjson.String: "string", gjson.Number: "number", gjson.True: "bool",
-			gjson.False: "bool"}[v.Type]
+		is := map[gjson.Type]string{
+			gjson.String: "string", gjson.Number: "number", gjson.True: "bool",
+			gjson.False: "bool",
+		}[v.Type]
 		switch {
 		case v.IsObject():
 			is = "object"

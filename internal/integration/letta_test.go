@@ -304,8 +304,10 @@ func TestLetta(t *testing.T) {
 func TestLettaDiffers(t *testing.T) {
 	t.Parallel()
 	a := newAppServer(t)
-	c := &lettaClient{t: t, p: start(t, "llm_cache {\n upstream letta\n}\nreverse_proxy "+a.Listener.Addr().String()),
-		path: "/v1/chat/completions", system: "Be brief.", stream: true}
+	c := &lettaClient{
+		t: t, p: start(t, "llm_cache {\n upstream letta\n}\nreverse_proxy "+a.Listener.Addr().String()),
+		path: "/v1/chat/completions", system: "Be brief.", stream: true,
+	}
 	c.ask("one")
 	c.ask("two")
 	held := func(why, want string) {
@@ -355,8 +357,10 @@ func TestLettaAgain(t *testing.T) {
 		for _, stream := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s stream=%t", path, stream), func(t *testing.T) {
 				a := newAppServer(t)
-				c := &lettaClient{t: t, p: start(t, "llm_cache {\n upstream letta\n}\nreverse_proxy "+a.Listener.Addr().String()),
-					path: path, stream: stream, system: "s"}
+				c := &lettaClient{
+					t: t, p: start(t, "llm_cache {\n upstream letta\n}\nreverse_proxy "+a.Listener.Addr().String()),
+					path: path, stream: stream, system: "s",
+				}
 				c.ask("one", "Idempotency-Key", "k1")
 				c.ask("two", "Idempotency-Key", "k2")
 				if text, _ := c.send(); text != "" || len(a.seen()) != 2 {
@@ -389,18 +393,26 @@ func TestLettaRefuses(t *testing.T) {
 	a := newAppServer(t)
 	p := start(t, "llm_cache {\n upstream letta\n}\nreverse_proxy "+a.Listener.Addr().String())
 	for _, c := range []struct{ name, path, body, want string }{
-		{"tools", "/v1/chat/completions",
+		{
+			"tools", "/v1/chat/completions",
 			`{"model":"coder","messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function",` +
-				`"function":{"name":"ls","parameters":{"type":"object","properties":{}}}}]}`, "runs tools of its own"},
-		{"tools of Messages", "/v1/messages",
+				`"function":{"name":"ls","parameters":{"type":"object","properties":{}}}}]}`, "runs tools of its own",
+		},
+		{
+			"tools of Messages", "/v1/messages",
 			`{"model":"coder","max_tokens":9,"messages":[{"role":"user","content":"hi"}],"tools":[{"name":"ls",` +
-				`"input_schema":{"type":"object","properties":{}}}]}`, "runs tools of its own"},
-		{"results", "/v1/responses",
+				`"input_schema":{"type":"object","properties":{}}}]}`, "runs tools of its own",
+		},
+		{
+			"results", "/v1/responses",
 			`{"model":"coder","input":[{"role":"user","content":"hi"},{"type":"function_call","call_id":"c","name":"ls",` +
-				`"arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"x"}]}`, "calls and results of tools"},
-		{"a file", "/v1/responses",
+				`"arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"x"}]}`, "calls and results of tools",
+		},
+		{
+			"a file", "/v1/responses",
 			`{"model":"coder","input":[{"role":"user","content":[{"type":"input_file",` +
-				`"file_data":"data:application/pdf;base64,AA=="}]}]}`, "texts and images"},
+				`"file_data":"data:application/pdf;base64,AA=="}]}]}`, "texts and images",
+		},
 	} {
 		res := p.post(c.path, c.body)
 		raw, err := io.ReadAll(res.Body)

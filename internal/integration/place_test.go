@@ -69,8 +69,10 @@ func TestPlace(t *testing.T) {
 		"route, behind":      {"route {\nreverse_proxy 127.0.0.1:1\nllm_cache\n}", "never reached"},
 		"route, respond":     {"route {\nrespond hello\nllm_cache\nreverse_proxy 127.0.0.1:1\n}", "never reached"},
 		"route, some behind": {"route {\nreverse_proxy /v2/* 127.0.0.1:1\nllm_cache\nreverse_proxy 127.0.0.1:1\n}", ""},
-		"handle beside": {"handle /v1/* {\nllm_cache\n}\nhandle {\nreverse_proxy 127.0.0.1:1\n}",
-			"nothing that answers"},
+		"handle beside": {
+			"handle /v1/* {\nllm_cache\n}\nhandle {\nreverse_proxy 127.0.0.1:1\n}",
+			"nothing that answers",
+		},
 		"handle, then proxy": {"handle /v1/* {\nllm_cache\n}\nreverse_proxy 127.0.0.1:1", ""},
 		"handle, both":       {"handle /v1/* {\nllm_cache\nreverse_proxy 127.0.0.1:1\n}\nhandle {\nrespond hello\n}", ""},
 		"alone":              {"llm_cache\nheader X-A b", "nothing that answers"},
@@ -85,10 +87,14 @@ func TestPlace(t *testing.T) {
 			"127.0.0.1:1\n}", ""},
 		"named route":        {"invoke llm", "a named route holds llm_cache alone"},
 		"named route, whole": {"invoke whole", ""},
-		"response buffers": {"llm_cache\nreverse_proxy 127.0.0.1:1 {\nresponse_buffers 1MB\n}",
-			"response_buffers behind llm_cache"},
-		"mapped status": {"llm_cache\nreverse_proxy 127.0.0.1:1 {\n@e status 4xx\nreplace_status @e 500\n}",
-			"replace_status behind llm_cache"},
+		"response buffers": {
+			"llm_cache\nreverse_proxy 127.0.0.1:1 {\nresponse_buffers 1MB\n}",
+			"response_buffers behind llm_cache",
+		},
+		"mapped status": {
+			"llm_cache\nreverse_proxy 127.0.0.1:1 {\n@e status 4xx\nreplace_status @e 500\n}",
+			"replace_status behind llm_cache",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &proxy{t: t, caddy: caddytest.New(t)}

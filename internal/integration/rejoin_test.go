@@ -102,8 +102,10 @@ func TestRetryIsToldTheEstimate(t *testing.T) {
 // Abandoned work ends at once in three cases: the client has had a part of the answer, the
 // conversation continues with another request, or another request waits for the slot.
 func TestWorkEndsWhereItIsInTheWay(t *testing.T) {
-	for name, part := range map[string]bool{"amid the answer": true, "its conversation goes on": false,
-		"somebody waits": false} {
+	for name, part := range map[string]bool{
+		"amid the answer": true, "its conversation goes on": false,
+		"somebody waits": false,
+	} {
 		came, gone := make(chan string, 8), make(chan string, 8)
 		u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, _ int) {
 			session := r.Header.Get("X-Session-Id")

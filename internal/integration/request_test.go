@@ -43,36 +43,60 @@ func TestUntouched(t *testing.T) {
 		headers                  []string
 	}{
 		{name: "truncated JSON", body: conversation(3, false)[:500], reason: "parse"},
-		{name: "duplicate keys",
-			body: `{"model":"m","messages":[],"max_tokens":1,"messages":[{"role":"user","content":"b"}]}`, reason: "parse"},
-		{name: "invalid UTF-8",
-			body: "{\"model\":\"m\",\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":\"\xff\xfe\"}]}"},
-		{name: "deep nesting", body: `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":` + deep + `}]}`,
-			reason: "parse"},
+		{
+			name: "duplicate keys",
+			body: `{"model":"m","messages":[],"max_tokens":1,"messages":[{"role":"user","content":"b"}]}`, reason: "parse",
+		},
+		{
+			name: "invalid UTF-8",
+			body: "{\"model\":\"m\",\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":\"\xff\xfe\"}]}",
+		},
+		{
+			name: "deep nesting", body: `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":` + deep + `}]}`,
+			reason: "parse",
+		},
 		{name: "missing messages", body: `{"model":"m","max_tokens":1}`, reason: "parse"},
-		{name: "unknown blocks",
+		{
+			name: "unknown blocks",
 			body: `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":[{"type":"hologram","data":{"a":[1,2.50,` +
-				`{}]}}]}]}`},
+				`{}]}}]}]}`,
+		},
 		{name: "not an object", body: `[1,2,3]`, reason: "parse"},
 		{name: "empty", body: ``, reason: "parse"},
-		{name: "white space",
-			body: "{ \"model\" : \"m\",\n\t\"max_tokens\":1, \"messages\" : [ {\"role\":\"user\",\"content\":\"h\\u00e9\"} ] }\n"},
-		{name: "content type", body: conversation(9, false), headers: []string{"Content-Type", "text/plain"},
-			reason: "content_type"},
-		{name: "multipart", body: "--x\r\n", headers: []string{"Content-Type", "multipart/form-data; boundary=x"},
-			reason: "content_type"},
-		{name: "unknown encoding", body: conversation(9, false), headers: []string{"Content-Encoding", "br"},
-			reason: "content_encoding"},
-		{name: "two encodings", body: conversation(9, false), headers: []string{"Content-Encoding", "gzip, gzip"},
-			reason: "content_encoding"},
+		{
+			name: "white space",
+			body: "{ \"model\" : \"m\",\n\t\"max_tokens\":1, \"messages\" : [ {\"role\":\"user\",\"content\":\"h\\u00e9\"} ] }\n",
+		},
+		{
+			name: "content type", body: conversation(9, false), headers: []string{"Content-Type", "text/plain"},
+			reason: "content_type",
+		},
+		{
+			name: "multipart", body: "--x\r\n", headers: []string{"Content-Type", "multipart/form-data; boundary=x"},
+			reason: "content_type",
+		},
+		{
+			name: "unknown encoding", body: conversation(9, false), headers: []string{"Content-Encoding", "br"},
+			reason: "content_encoding",
+		},
+		{
+			name: "two encodings", body: conversation(9, false), headers: []string{"Content-Encoding", "gzip, gzip"},
+			reason: "content_encoding",
+		},
 		{name: "not gzip", body: conversation(9, false), headers: []string{"Content-Encoding", "gzip"}, reason: "decode"},
-		{name: "cut gzip", body: gzipped(t, conversation(9, false))[:100], headers: []string{"Content-Encoding", "gzip"},
-			reason: "decode"},
+		{
+			name: "cut gzip", body: gzipped(t, conversation(9, false))[:100], headers: []string{"Content-Encoding", "gzip"},
+			reason: "decode",
+		},
 		{name: "not zstd", body: "zstd", headers: []string{"Content-Encoding", "zstd"}, reason: "decode"},
-		{name: "gzip of truncated JSON", body: gzipped(t, conversation(3, false)[:500]),
-			headers: []string{"Content-Encoding", "gzip"}, reason: "parse"},
-		{name: "gzip of a short conversation", body: gzipped(t, conversation(0, false)),
-			headers: []string{"Content-Encoding", "gzip"}},
+		{
+			name: "gzip of truncated JSON", body: gzipped(t, conversation(3, false)[:500]),
+			headers: []string{"Content-Encoding", "gzip"}, reason: "parse",
+		},
+		{
+			name: "gzip of a short conversation", body: gzipped(t, conversation(0, false)),
+			headers: []string{"Content-Encoding", "gzip"},
+		},
 		{name: "responses", path: "/v1/responses", body: `{"model":"m","input":"hi"}`},
 		{name: "incremental", body: conversation(9, false), headers: []string{"Incremental", "?1"}},
 	} {
@@ -391,8 +415,10 @@ func TestHealth(t *testing.T) {
 		if method != http.MethodGet {
 			continue
 		}
-		for _, part := range []string{`"status":"ok"`, `"preset":"ollama"`, `"context_window":32768`, `"policy":"eager"`,
-			`"max_body":33554432`, `"session_header":"X-Session-Id"`, `"body":{"api_key":"REDACTED"}`} {
+		for _, part := range []string{
+			`"status":"ok"`, `"preset":"ollama"`, `"context_window":32768`, `"policy":"eager"`,
+			`"max_body":33554432`, `"session_header":"X-Session-Id"`, `"body":{"api_key":"REDACTED"}`,
+		} {
 			if !bytes.Contains([]byte(body), []byte(part)) {
 				t.Errorf("%s lacks %s", body, part)
 			}

@@ -152,8 +152,10 @@ func TestOtherErrors(t *testing.T) {
 		refused int // requests
 	}{
 		{"client's own 400", 400, `{"error":{"message":"prompt is too long: 210000 tokens > 200000 maximum"}}`, false, 1},
-		{"client's own 400, edited", 400, `{"error":{"message":"prompt is too long: 210000 tokens > 200000 maximum"}}`, true,
-			2},
+		{
+			"client's own 400, edited", 400, `{"error":{"message":"prompt is too long: 210000 tokens > 200000 maximum"}}`, true,
+			2,
+		},
 		{"long 400, edited", 400, `{"error":{"message":"` + strings.Repeat("tool_use ", 10_000) + `"}}`, true, 2},
 		{"credential", 401, `{"error":{"message":"tool_use"}}`, true, 1},
 		{"payment", 402, `{"error":{"message":"tool_use"}}`, true, 1},
@@ -203,16 +205,24 @@ func TestMappedRefusals(t *testing.T) {
 	}{
 		{"replace_status", "reverse_proxy %s {\n@bad status 4xx\nreplace_status @bad 500\n}", 400, 2, 500},
 		{"replace_status to 200", "reverse_proxy %s {\n@bad status 4xx\nreplace_status @bad 200\n}", 422, 2, 200},
-		{"handle_response that responds",
-			"reverse_proxy %s {\n@bad status 4xx\nhandle_response @bad {\nrespond mapped 503\n}\n}", 403, 2, 503},
-		{"handle_response that copies",
-			"reverse_proxy %s {\n@bad status 4xx\nhandle_response @bad {\ncopy_response 502\n}\n}", 400, 2, 502},
-		{"handle_response that fails", "reverse_proxy %s {\n@bad status 4xx\nhandle_response @bad {\nerror mapped 500\n}\n}",
-			400, 2, 500},
+		{
+			"handle_response that responds",
+			"reverse_proxy %s {\n@bad status 4xx\nhandle_response @bad {\nrespond mapped 503\n}\n}", 403, 2, 503,
+		},
+		{
+			"handle_response that copies",
+			"reverse_proxy %s {\n@bad status 4xx\nhandle_response @bad {\ncopy_response 502\n}\n}", 400, 2, 502,
+		},
+		{
+			"handle_response that fails", "reverse_proxy %s {\n@bad status 4xx\nhandle_response @bad {\nerror mapped 500\n}\n}",
+			400, 2, 500,
+		},
 		{"intercept", "intercept {\n@bad status 4xx\nreplace_status @bad 500\n}\nreverse_proxy %s", 400, 2, 500},
-		{"intercept that responds",
+		{
+			"intercept that responds",
 			"intercept {\n@bad status 4xx\nhandle_response @bad {\nrespond `{\"error\":{\"message\":\"NO\"}}` " +
-				"503\n}\n}\nreverse_proxy %s", 400, 2, 503},
+				"503\n}\n}\nreverse_proxy %s", 400, 2, 503,
+		},
 		{"a failure that looks like one", "reverse_proxy %s {\n@bad status 5xx\nreplace_status @bad 400\n}", 500, 1, 400},
 		{"a rate limit that looks like one", "reverse_proxy %s {\n@bad status 429\nreplace_status @bad 400\n}", 429, 1, 400},
 	} {

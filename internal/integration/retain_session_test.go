@@ -153,8 +153,10 @@ func TestNamedSessionBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	var all sync.WaitGroup
-	for _, body := range []string{`{"sessionId":"s","messages":[{"role":"user","content":"on"}]}`,
-		`{"model":"m",` + long} {
+	for _, body := range []string{
+		`{"sessionId":"s","messages":[{"role":"user","content":"on"}]}`,
+		`{"model":"m",` + long,
+	} {
 		all.Go(func() {
 			if status, answer := ask(body); status != http.StatusServiceUnavailable ||
 				gjson.Get(answer, "error.type").Str == "" {

@@ -85,7 +85,8 @@ func (c *catching) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 func (u *socketed) restart(life time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.model = &simulator.Handler{Cache: pricing.NewSimulator(pricing.SimulatorConfig{}), SocketLife: life,
+	u.model = &simulator.Handler{
+		Cache: pricing.NewSimulator(pricing.SimulatorConfig{}), SocketLife: life,
 		Hooks: simulator.Hooks{
 			Answer: func(_ context.Context, v *wire.View) *simulator.Answer {
 				u.mu.Lock()
@@ -102,15 +103,18 @@ func (u *socketed) restart(life time.Duration) {
 				}
 				return calling(n)
 			},
-		}}
+		},
+	}
 }
 
 func calling(n int) *simulator.Answer {
 	return &simulator.Answer{Blocks: []simulator.Block{
 		{Type: simulator.Thinking, Text: "Tests \"first\".", Signature: simulator.Sign("Tests \"first\".")},
 		{Type: simulator.Text, Text: "I run them, é."},
-		{Type: simulator.ToolUse, ID: fmt.Sprint("call_", n), Name: "Bash",
-			Input: json.RawMessage(`{"command":"go test ./... # \u00e9"}`)},
+		{
+			Type: simulator.ToolUse, ID: fmt.Sprint("call_", n), Name: "Bash",
+			Input: json.RawMessage(`{"command":"go test ./... # \u00e9"}`),
+		},
 	}}
 }
 
@@ -274,8 +278,10 @@ func TestHoldSocket(t *testing.T) {
 				t.Errorf("sessions are %+v, want one conversation of ten requests", list)
 			}
 			// Another tenant's conversation, word for word, is another's.
-			other := &poster{t: t, p: p, u: u, key: "b", id: "one", stream: stream, alone: true, items: slices.Clone(c.items),
-				turn: c.turn}
+			other := &poster{
+				t: t, p: p, u: u, key: "b", id: "one", stream: stream, alone: true, items: slices.Clone(c.items),
+				turn: c.turn,
+			}
 			if held := other.ask(); !strings.HasPrefix(held, "whole; cause=new") {
 				t.Errorf("another tenant's went as %s", held)
 			}

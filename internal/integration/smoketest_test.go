@@ -34,8 +34,10 @@ func TestSmoketestOverEdge(t *testing.T) {
 	})
 	s = twoSites(t, model)
 	// Its connections do not outlive a request: a reload may close one that is being used again.
-	o := &cli.SmoketestOptions{URL: "http://" + s.addr, Model: "claude-opus-4-6", Format: wire.Anthropic, Key: "k",
-		Client: s.client}
+	o := &cli.SmoketestOptions{
+		URL: "http://" + s.addr, Model: "claude-opus-4-6", Format: wire.Anthropic, Key: "k",
+		Client: s.client,
+	}
 	lines, err := o.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -109,8 +109,10 @@ func (s *soaking) overSocket(ctx context.Context, site, who string) {
 func dial(ctx context.Context, url, who string) (*websocket.Conn, error) {
 	ws, res, err := websocket.Dial(ctx, url, &websocket.DialOptions{
 		HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
-		HTTPHeader: http.Header{"Openai-Beta": {"responses_websockets=2026-02-06"}, "Authorization": {"Bearer " + who[:1]},
-			"Session-Id": {who}},
+		HTTPHeader: http.Header{
+			"Openai-Beta": {"responses_websockets=2026-02-06"}, "Authorization": {"Bearer " + who[:1]},
+			"Session-Id": {who},
+		},
 	})
 	if err != nil {
 		return nil, err

@@ -228,11 +228,15 @@ func TestOneCredentialForAll(t *testing.T) {
 		{"one for all in a route", "route {\n" + one + "route {\nllm_cache" + to + "}\n}", true, false},
 		{"one for all in a named route", one + "invoke model", true, false},
 		{"said whose", one + "llm_cache {\ntenant {http.request.header.X-User}\n}" + to, false, true},
-		{"of the request", "request_header Authorization \"Bearer {http.request.header.X-User}\"\nllm_cache" + to,
-			false, true},
+		{
+			"of the request", "request_header Authorization \"Bearer {http.request.header.X-User}\"\nllm_cache" + to,
+			false, true,
+		},
 		{"for others", "handle /other/* {\n" + one + "}\nhandle {\nllm_cache" + to + "}", false, false},
-		{"behind", "llm_cache\nreverse_proxy " + u.Listener.Addr().String() + " {\nheader_up Authorization \"Bearer x\"\n}",
-			false, false},
+		{
+			"behind", "llm_cache\nreverse_proxy " + u.Listener.Addr().String() + " {\nheader_up Authorization \"Bearer x\"\n}",
+			false, false,
+		},
 		{"people are known", auth + one + "llm_cache" + to, false, false},
 	} {
 		log := filepath.Join(t.TempDir(), "log")

@@ -63,7 +63,8 @@ func (k *keeper) restart(unthreaded ...string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	calls := 0
-	k.model = &simulator.Handler{Cache: pricing.NewSimulator(pricing.SimulatorConfig{}), Unthreaded: unthreaded,
+	k.model = &simulator.Handler{
+		Cache: pricing.NewSimulator(pricing.SimulatorConfig{}), Unthreaded: unthreaded,
 		Hooks: simulator.Hooks{
 			Now: func(context.Context) time.Time {
 				k.mu.Lock()
@@ -88,7 +89,8 @@ func (k *keeper) restart(unthreaded ...string) {
 					{Type: simulator.ToolUse, ID: fmt.Sprintf("toolu_%d_%d", calls, len(k.prompts)), Name: "Bash", Input: input},
 				}}
 			},
-		}}
+		},
+	}
 }
 
 func (k *keeper) fail(fault func(w http.ResponseWriter, body string) bool) {
@@ -373,7 +375,9 @@ func TestHoldThreads(t *testing.T) {
 		option     string
 		held       string
 	}{
-		{"on", nil, "on", "delta"}, {"refused", []string{"thinking"}, "on", "whole; cause=refused"}, {"off", nil, "off", ""},
+		{"on", nil, "on", "delta"},
+		{"refused", []string{"thinking"}, "on", "whole; cause=refused"},
+		{"off", nil, "off", ""},
 		{"small", nil, "auto", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

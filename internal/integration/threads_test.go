@@ -75,8 +75,10 @@ func threadHistory(turns int) string {
 func TestThreads(t *testing.T) {
 	// In what Claude Code tells of itself each request names the one before it.
 	attributed := strings.Replace(threadHead, `[`, `[{"type":"text","text":"`+wire.AttributionLine+` cch=first;"},`, 1)
-	for name, heads := range map[string][2]string{"repeated": {threadHead, threadHead}, "once": {threadHead, ""},
-		"attributed": {attributed, strings.Replace(attributed, "first", "next", 1)}} {
+	for name, heads := range map[string][2]string{
+		"repeated": {threadHead, threadHead}, "once": {threadHead, ""},
+		"attributed": {attributed, strings.Replace(attributed, "first", "next", 1)},
+	} {
 		begin, head := heads[0], heads[1]
 		t.Run(name, func(t *testing.T) {
 			u := provider(t)
@@ -211,7 +213,9 @@ func TestUnheld(t *testing.T) {
 		},
 	}
 	for _, c := range []struct{ upstream, speaks string }{
-		{"mlx_lm", "openai_chat"}, {"lm_studio", "openai_chat"}, {"omlx {\n format anthropic\n}", "anthropic"},
+		{"mlx_lm", "openai_chat"},
+		{"lm_studio", "openai_chat"},
+		{"omlx {\n format anthropic\n}", "anthropic"},
 		{"openai {\n format openai_chat\n}", "openai_chat"},
 	} {
 		var mu sync.Mutex
@@ -332,8 +336,10 @@ func TestUnheldIsCountedOnce(t *testing.T) {
 		}
 		return unheld, all
 	}
-	for _, body := range []string{threadBody("msg_1", "", userText("And then?")),
-		strings.Replace(threadBody("", "", userText("Hi.")), `"thread":{"type":"create"}`, `"container":"c_1"`, 1)} {
+	for _, body := range []string{
+		threadBody("msg_1", "", userText("And then?")),
+		strings.Replace(threadBody("", "", userText("Hi.")), `"thread":{"type":"create"}`, `"container":"c_1"`, 1),
+	} {
 		unheld, all := counted()
 		if res := p.post("/v1/messages", body, "Anthropic-Beta", threadsBeta); res.StatusCode != http.StatusBadRequest {
 			t.Fatalf("status %d, %s", res.StatusCode, read(t, res))
@@ -389,8 +395,10 @@ func TestUntouchedState(t *testing.T) {
 	}
 	p.reload(behind(u, "openai"))
 	for _, path := range []string{"/v1/responses/compact", "/v1/responses"} {
-		for _, more := range []string{`"conversation":"conv_1"`, `"store":true,"background":true`,
-			`"context_management":[{"type":"compaction","compact_threshold":9}]`} {
+		for _, more := range []string{
+			`"conversation":"conv_1"`, `"store":true,"background":true`,
+			`"context_management":[{"type":"compaction","compact_threshold":9}]`,
+		} {
 			body := `{"model":"gpt-5.6",` + more +
 				`,"input":[{"type":"compaction","encrypted_content":"x"},{"type":"item_reference","id":"i"},{"role":"user",` +
 				`"content":"Hi"}]}`
@@ -413,9 +421,11 @@ func refusesState(t *testing.T, p *proxy, u *upstream) {
 	t.Helper()
 	before := len(u.requests())
 	for path, bodies := range map[string][]string{
-		"/v1/responses": {`{"model":"m","input":"Hi","conversation":"c"}`,
+		"/v1/responses": {
+			`{"model":"m","input":"Hi","conversation":"c"}`,
 			`{"model":"m","input":"Hi","context_management":[{"type":"compaction"}]}`,
-			`{"model":"m","input":[{"type":"compaction","encrypted_content":"x"}]}`},
+			`{"model":"m","input":[{"type":"compaction","encrypted_content":"x"}]}`,
+		},
 		"/v1/messages": {
 			`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"Hi"}],` +
 				`"context_management":{"edits":[{"type":"compact_20260112"}]}}`,

@@ -42,8 +42,10 @@ func TestCallsWithoutIDs(t *testing.T) {
 	t.Parallel()
 	for name, events := range map[string][]string{
 		"none": nameless,
-		"the same": {strings.ReplaceAll(nameless[0], `,"function"`, `,"id":"call_0","function"`), nameless[1], nameless[2],
-			nameless[3]},
+		"the same": {
+			strings.ReplaceAll(nameless[0], `,"function"`, `,"id":"call_0","function"`), nameless[1], nameless[2],
+			nameless[3],
+		},
 	} {
 		for _, buffer := range []string{"on", "off"} {
 			t.Run(name+" "+buffer, func(t *testing.T) {

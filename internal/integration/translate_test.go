@@ -470,9 +470,11 @@ func TestBufferToolCalls(t *testing.T) {
 		path, body string
 		format     wire.Format
 	}{
-		{"/v1/chat/completions",
+		{
+			"/v1/chat/completions",
 			`{"model":"m","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"x"}]}`,
-			wire.OpenAIChat},
+			wire.OpenAIChat,
+		},
 		{"/v1/messages", conversation(0, true), wire.Anthropic},
 	} {
 		p := start(t, "llm_cache {\n upstream mlx_lm\n buffer_tool_calls on\n}\nreverse_proxy "+u.Listener.Addr().String())
@@ -498,8 +500,10 @@ func TestCountTokens(t *testing.T) {
 	p := start(t, behind(u, "mlx_lm"))
 	words := strings.Repeat("several words ", 1000)
 	for path, c := range map[string]struct{ body, member string }{
-		"/v1/messages/count_tokens": {`{"model":"m","messages":[{"role":"user","content":"` + words + `"}]}`,
-			"input_tokens"},
+		"/v1/messages/count_tokens": {
+			`{"model":"m","messages":[{"role":"user","content":"` + words + `"}]}`,
+			"input_tokens",
+		},
 		"/v1/responses/input_tokens": {`{"model":"m","input":"` + words + `"}`, "input_tokens"},
 		"/v1beta/models/m:countTokens": {`{"generateContentRequest":{"model":"models/m","contents":[{"parts":[{"text":"` +
 			words + `"}]}]}}`, "totalTokens"},
@@ -568,8 +572,10 @@ func TestEveryClient(t *testing.T) {
 			wire.Interactions, "/v1beta/interactions", "/v1beta/interactions",
 			`{"model":"m","stream":true,"input":"Hi"}`, `{"model":"m","input":[{"type":"user_input","content":"Hi"}]}`,
 		},
-		{wire.Gemini, "/v1beta/models/m:streamGenerateContent", "/v1beta/models/m:generateContent",
-			`{"contents":[{"role":"user","parts":[{"text":"Hi"}]}]}`, `{"contents":[{"role":"user","parts":[{"text":"Ho"}]}]}`},
+		{
+			wire.Gemini, "/v1beta/models/m:streamGenerateContent", "/v1beta/models/m:generateContent",
+			`{"contents":[{"role":"user","parts":[{"text":"Hi"}]}]}`, `{"contents":[{"role":"user","parts":[{"text":"Ho"}]}]}`,
+		},
 	} {
 		for i, path := range []string{c.path, c.whole} {
 			body := c.body

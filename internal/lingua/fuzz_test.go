@@ -155,11 +155,13 @@ func TestBadFolders(t *testing.T) {
 	}{
 		{"config.json: no such file", func(t *testing.T, folder string) { os.Remove(filepath.Join(folder, "config.json")) }},
 		{"tokenizer.json: no such file", func(t *testing.T,
-			folder string) {
+			folder string,
+		) {
 			os.Remove(filepath.Join(folder, "tokenizer.json"))
 		}},
 		{"model.safetensors: no such file", func(t *testing.T,
-			folder string) {
+			folder string,
+		) {
 			os.Remove(filepath.Join(folder, "model.safetensors"))
 		}},
 		{"config.json: unexpected end", truncate("config.json", 20)},

@@ -87,7 +87,8 @@ func multiplyBytesPortable(c []int32, a []uint8, aStride int, b []int8, depth in
 }
 
 func widenPortable(dst *[tileCols]float32, c *[tileCols]int32, scale float32, zero int32, scales *[tileCols]float32,
-	sums *[tileCols]int32, bias *[tileCols]float32) {
+	sums *[tileCols]int32, bias *[tileCols]float32,
+) {
 	for j := range dst {
 		dst[j] = float32(c[j]-zero*sums[j])*(scale*scales[j]) + bias[j]
 	}

@@ -26,7 +26,8 @@ var (
 )
 
 func (k kernels) with(name string, multiply func([]float32, int, []float32, int, []float32, int),
-	bytes func([]int32, []uint8, int, []int8, int)) kernels {
+	bytes func([]int32, []uint8, int, []int8, int),
+) kernels {
 	k.Name, k.multiply, k.multiplyBytes = name, multiply, bytes
 	return k
 }

@@ -143,8 +143,10 @@ func (f *tokenizerFile) wordPiece() (*Tokenizer, error) {
 	if err := json.Unmarshal(f.Model, &m); err != nil {
 		return nil, fmt.Errorf("model: %w", err)
 	}
-	w := &wordPiece{normalizer: bertNormalizer{Clean: true, Chinese: true, Lowercase: true}, ids: m.Vocab, prefix: "##",
-		longest: 100}
+	w := &wordPiece{
+		normalizer: bertNormalizer{Clean: true, Chinese: true, Lowercase: true}, ids: m.Vocab, prefix: "##",
+		longest: 100,
+	}
 	if m.Prefix != nil {
 		w.prefix = *m.Prefix
 	}

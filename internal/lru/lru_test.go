@@ -32,8 +32,12 @@ func TestOrder(t *testing.T) {
 	c.Use(a)
 	for _, x := range []struct {
 		got, want []string
-	}{{keys(c), []string{"b", "c", "a"}}, {keys(c, 1), []string{"c", "a"}}, {keys(c, 2), []string{"b"}},
-		{keys(c, 3), nil}} {
+	}{
+		{keys(c), []string{"b", "c", "a"}},
+		{keys(c, 1), []string{"c", "a"}},
+		{keys(c, 2), []string{"b"}},
+		{keys(c, 3), nil},
+	} {
 		if !slices.Equal(x.got, x.want) {
 			t.Errorf("%v, want %v", x.got, x.want)
 		}
@@ -112,18 +116,45 @@ func TestEviction(t *testing.T) {
 		want []string
 	}{
 		{"room for all", []put{{"a", 1, 50}}, nil, nil, put{"b", 1, 50}, []string{"a", "b"}},
-		{"an owner alone has all of the room", []put{{"a", 1, 50}, {"b", 1, 50}}, nil, nil, put{"c", 1, 50},
-			[]string{"b", "c"}},
+		{
+			"an owner alone has all of the room",
+			[]put{{"a", 1, 50}, {"b", 1, 50}},
+			nil, nil,
+			put{"c", 1, 50},
+			[]string{"b", "c"},
+		},
 		{"use counts", []put{{"a", 1, 50}, {"b", 1, 50}}, []string{"a"}, nil, put{"c", 1, 50}, []string{"a", "c"}},
-		{"the heaviest owner gives way", []put{{"a", 1, 10}, {"b", 2, 50}, {"c", 2, 40}}, nil, nil, put{"d", 1, 10},
-			[]string{"a", "c", "d"}},
-		{"no owner holds more than a quarter", []put{{"a", 1, 20}, {"b", 2, 20}, {"c", 3, 20}, {"d", 4, 20}, {"e", 5, 20}},
-			nil, nil, put{"f", 6, 20}, []string{"b", "c", "d", "e", "f"}},
+		{
+			"the heaviest owner gives way",
+			[]put{{"a", 1, 10}, {"b", 2, 50}, {"c", 2, 40}},
+			nil, nil,
+			put{"d", 1, 10},
+			[]string{"a", "c", "d"},
+		},
+		{
+			"no owner holds more than a quarter",
+			[]put{{"a", 1, 20}, {"b", 2, 20}, {"c", 3, 20}, {"d", 4, 20}, {"e", 5, 20}},
+			nil, nil,
+			put{"f", 6, 20},
+			[]string{"b", "c", "d", "e", "f"},
+		},
 		{"an entry in use stays", []put{{"a", 1, 50}, {"b", 1, 50}}, nil, []string{"a"}, put{"c", 1, 50}, []string{"a", "c"}},
-		{"all of the heaviest owner's are in use", []put{{"a", 1, 10}, {"b", 2, 90}}, nil, []string{"b"}, put{"c", 1, 10},
-			[]string{"b", "c"}},
-		{"all are in use", []put{{"a", 1, 50}, {"b", 1, 50}}, nil, []string{"a", "b", "c"}, put{"c", 1, 50},
-			[]string{"a", "b", "c"}},
+		{
+			"all of the heaviest owner's are in use",
+			[]put{{"a", 1, 10}, {"b", 2, 90}},
+			nil,
+			[]string{"b"},
+			put{"c", 1, 10},
+			[]string{"b", "c"},
+		},
+		{
+			"all are in use",
+			[]put{{"a", 1, 50}, {"b", 1, 50}},
+			nil,
+			[]string{"a", "b", "c"},
+			put{"c", 1, 50},
+			[]string{"a", "b", "c"},
+		},
 		{"larger than the pool", []put{{"a", 1, 50}, {"b", 2, 50}}, nil, nil, put{"c", 1, 101}, []string{"a", "b"}},
 		{"in place of its key", []put{{"a", 1, 50}, {"b", 2, 50}}, nil, nil, put{"a", 1, 50}, []string{"b", "a"}},
 	} {
@@ -174,8 +205,10 @@ func TestPool(t *testing.T) {
 // do not.
 func TestExpiry(t *testing.T) {
 	now, busy := time.Unix(1e9, 0), true
-	c := New(Options[string, int, int]{TTL: time.Hour, Now: func() time.Time { return now },
-		InUse: func(e *Entry[string, int, int]) bool { return busy && e.Key == "busy" }})
+	c := New(Options[string, int, int]{
+		TTL: time.Hour, Now: func() time.Time { return now },
+		InUse: func(e *Entry[string, int, int]) bool { return busy && e.Key == "busy" },
+	})
 	for _, k := range []string{"a", "b", "busy"} {
 		c.Put(k, 1, 0, 1)
 	}

@@ -37,8 +37,10 @@ func declare[C prometheus.Collector](c C) C {
 
 // Counter declares a counter.
 func Counter(name, help string) prometheus.Counter {
-	return declare(prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name,
-		Help: help}))
+	return declare(prometheus.NewCounter(prometheus.CounterOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: name,
+		Help: help,
+	}))
 }
 
 // CounterVec declares counters with labels.
@@ -48,8 +50,10 @@ func CounterVec(name, help string, labels ...string) *prometheus.CounterVec {
 
 // NewCounterVec returns counters with labels for [Each].
 func NewCounterVec(name, help string, labels ...string) *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name,
-		Help: help}, labels)
+	return prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: name,
+		Help: help,
+	}, labels)
 }
 
 // CounterOf declares counters with one label and known values. They exist from the start at zero.
@@ -79,16 +83,20 @@ func Known(c *prometheus.CounterVec, values ...[]string) *prometheus.CounterVec 
 // CounterFunc declares a counter with a value from a function, for each instance.
 func CounterFunc(name, help string, value func(*shared.Instance) float64) {
 	Each(func(i *shared.Instance) []prometheus.Collector {
-		return []prometheus.Collector{prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: namespace,
-			Subsystem: subsystem, Name: name, Help: help},
+		return []prometheus.Collector{prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Namespace: namespace,
+			Subsystem: subsystem, Name: name, Help: help,
+		},
 			func() float64 { return value(i) })}
 	})
 }
 
 // Gauge declares a gauge.
 func Gauge(name, help string) prometheus.Gauge {
-	return declare(prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: name,
-		Help: help}))
+	return declare(prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: name,
+		Help: help,
+	}))
 }
 
 // GaugeFunc declares a gauge with a value from a function, for each instance.
@@ -111,8 +119,10 @@ func gaugeFunc(o prometheus.GaugeOpts, value func(*shared.Instance) float64) {
 
 // Histogram declares a histogram with the given upper bounds.
 func Histogram(name, help string, bounds ...float64) prometheus.Histogram {
-	return declare(prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Subsystem: subsystem, Name: name,
-		Help: help, Buckets: bounds}))
+	return declare(prometheus.NewHistogram(prometheus.HistogramOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: name,
+		Help: help, Buckets: bounds,
+	}))
 }
 
 // Register adds the collectors to a configuration's registry. Several modules of one configuration

@@ -99,8 +99,10 @@ func fromLiteLLM(v gjson.Result) perMillion {
 		above, ok := strings.CutPrefix(key.Str, "input_cost_per_token_above_")
 		above, thousands := strings.CutSuffix(above, "k_tokens")
 		if n, err := strconv.Atoi(above); ok && thousands && err == nil && p.Input > 0 && p.Output > 0 {
-			p.Tier = &tier{n * 1000, round(value.Num * 1e6 / p.Input),
-				round(million("output_cost_per_token_above_"+above+"k_tokens") / p.Output)}
+			p.Tier = &tier{
+				n * 1000, round(value.Num * 1e6 / p.Input),
+				round(million("output_cost_per_token_above_"+above+"k_tokens") / p.Output),
+			}
 		}
 		return true
 	})
@@ -111,8 +113,10 @@ func fromLiteLLM(v gjson.Result) perMillion {
 }
 
 func fromModelsDev(cost gjson.Result) perMillion {
-	p := perMillion{Input: cost.Get("input").Num, Output: cost.Get("output").Num, Read: cost.Get("cache_read").Num,
-		Write: cost.Get("cache_write").Num}
+	p := perMillion{
+		Input: cost.Get("input").Num, Output: cost.Get("output").Num, Read: cost.Get("cache_read").Num,
+		Write: cost.Get("cache_write").Num,
+	}
 	if over := cost.Get("context_over_200k"); over.IsObject() && p.Input > 0 && p.Output > 0 {
 		p.Tier = &tier{200000, round(over.Get("input").Num / p.Input), round(over.Get("output").Num / p.Output)}
 	}
@@ -246,8 +250,11 @@ func (t *Table) Differences(o *Table, at time.Time) (out []Difference) {
 			{"write", was.Write, r.Write},
 			{"write_long", was.Write1h, r.Write1h},
 			{"read", was.Read, r.Read},
-			{"tier", [3]float64{float64(was.TierAbove), was.TierInput, was.TierOutput},
-				[3]float64{float64(r.TierAbove), r.TierInput, r.TierOutput}},
+			{
+				"tier",
+				[3]float64{float64(was.TierAbove), was.TierInput, was.TierOutput},
+				[3]float64{float64(r.TierAbove), r.TierInput, r.TierOutput},
+			},
 		} {
 			if f.before != f.after {
 				out = append(out, Difference{r.Vendor, r.Model, f.name, fmt.Sprint(f.before), fmt.Sprint(f.after)})

@@ -26,8 +26,10 @@ func TestConvert(t *testing.T) {
 			"xai/grok-4.5": {"litellm_provider": "xai", "mode": "chat", "input_cost_per_token": 2e-06, "output_cost_per_token": 6e-06, "cache_read_input_token_cost": 3e-07},
 			"text-embedding-9": {"litellm_provider": "openai", "mode": "embedding", "input_cost_per_token": 1e-08},
 			"titan": {"litellm_provider": "somebody", "mode": "chat", "input_cost_per_token": 1e-06, "output_cost_per_token": 1e-06}}`,
-			[]string{"openai gpt-6.3-sol: new, $3 input, $15 output", "openai gpt-6.2-sol: output: 12, was 10",
-				"xai grok-4.5: read: 0.15, was 0.25"},
+			[]string{
+				"openai gpt-6.3-sol: new, $3 input, $15 output", "openai gpt-6.2-sol: output: 12, was 10",
+				"xai grok-4.5: read: 0.15, was 0.25",
+			},
 		},
 		"models.dev": {
 			`{

@@ -106,14 +106,20 @@ func TestRefusalsOfGemini(t *testing.T) {
 		{"no call before", prompt + model(`{"text":"a"}`) + user(response), order},
 		{"parallel calls in two contents", prompt + model(call+signed) + model(call+"}") + user(response+","+response), ""},
 		{"not signed", prompt + model(call+"}") + user(response), missing(2)},
-		{"second step not signed", prompt + model(call+signed) + user(response) + model(call+"}") + user(response),
-			missing(4)},
+		{
+			"second step not signed", prompt + model(call+signed) + user(response) + model(call+"}") + user(response),
+			missing(4),
+		},
 		{"said to have none", prompt + model(call+`,"thought_signature":"skip_thought_signature_validator"}`) +
 			user(response), ""},
-		{"not signed in a finished turn", prompt + model(call+"}") + user(response) + model(`{"text":"a"}`) + "," + prompt,
-			""},
-		{"no signature at all", prompt + model(call+`,"thoughtSignature":"%"}`) + user(response),
-			"Corrupted thought signature."},
+		{
+			"not signed in a finished turn", prompt + model(call+"}") + user(response) + model(`{"text":"a"}`) + "," + prompt,
+			"",
+		},
+		{
+			"no signature at all", prompt + model(call+`,"thoughtSignature":"%"}`) + user(response),
+			"Corrupted thought signature.",
+		},
 	} {
 		body := `{"contents":[` + c.contents + `]}`
 		for _, name := range []string{"gemini-3.1-pro", "gemini-2.5-flash"} {
@@ -146,8 +152,10 @@ func TestSignedPartsStay(t *testing.T) {
 		at := strings.LastIndex(body, key+":")
 		end := at + len(key) + 2 + strings.IndexByte(body[at+len(key)+2:], '"') + 1
 		body = body[:at] + edit + body[end:]
-		_, err := NewSimulator(SimulatorConfig{}).Begin(Call{View: gemini(t, "gemini-3.1-pro", body), Client: client,
-			At: start})
+		_, err := NewSimulator(SimulatorConfig{}).Begin(Call{
+			View: gemini(t, "gemini-3.1-pro", body), Client: client,
+			At: start,
+		})
 		if (err != nil) != refused {
 			t.Errorf("%s: %v", edit, err)
 		}

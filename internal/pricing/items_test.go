@@ -24,16 +24,24 @@ func TestResponsesRefusals(t *testing.T) {
 		{"outputs behind a message", `"input":[` + call + hi + "," + done + last + `]`, ""},
 		{"no output", `"input":[` + call + last + `]`, "No tool output found for function call c1."},
 		{"one of two", `"input":[` + call + custom + done + last + `]`, "No tool output found for function call c2."},
-		{"output in front of its call", `"input":[` + done + call + last + `]`,
-			"No tool call found for function call output with call_id c1."},
-		{"output without call", `"input":[` + ran + last + `]`,
-			"No tool call found for custom tool call output with call_id c2."},
+		{
+			"output in front of its call", `"input":[` + done + call + last + `]`,
+			"No tool call found for function call output with call_id c1.",
+		},
+		{
+			"output without call", `"input":[` + ran + last + `]`,
+			"No tool call found for custom tool call output with call_id c2.",
+		},
 		{"call by reference", `"input":[{"type":"item_reference","id":"fc_1"},` + done + last + `]`, ""},
 		{"call held by the provider", `"previous_response_id":"r","input":[` + done + last + `]`, ""},
-		{"reasoning without what it led to", `"input":[` + reason + last + `]`,
-			"Item 'rs_1' of type 'reasoning' was provided without its required following item."},
-		{"reasoning at the end", `"input":[` + hi + `,` + reason[:len(reason)-1] + `]`,
-			"Item 'rs_1' of type 'reasoning' was provided without its required following item."},
+		{
+			"reasoning without what it led to", `"input":[` + reason + last + `]`,
+			"Item 'rs_1' of type 'reasoning' was provided without its required following item.",
+		},
+		{
+			"reasoning at the end", `"input":[` + hi + `,` + reason[:len(reason)-1] + `]`,
+			"Item 'rs_1' of type 'reasoning' was provided without its required following item.",
+		},
 		{"reasoning, then text", `"input":[` + reason + `{"role":"assistant","content":"so"},` + last + `]`, ""},
 	} {
 		v := parse(t, wire.OpenAIResponses, `{"model":"gpt-6.1-sol",`+c.body+`}`)
@@ -54,8 +62,10 @@ func TestInteractionsRefusals(t *testing.T) {
 	for _, c := range []struct{ name, body, want string }{
 		{"pairs", `"input":[` + said + call + result + last + `]`, ""},
 		{"no result", `"input":[` + said + call + last + `]`, "No function result found for function call c1."},
-		{"a result in front of its call", `"input":[` + said + result + call + last + `]`,
-			"No function call found for function result with call_id c1."},
+		{
+			"a result in front of its call", `"input":[` + said + result + call + last + `]`,
+			"No function call found for function result with call_id c1.",
+		},
 		{"a call without a name", `"input":[` + said + `{"type":"function_call","id":"c1","arguments":{}},` + result + last +
 			`]`, "Function call steps must have an id and a name."},
 		{"a call held by the provider", `"previous_interaction_id":"v1_a","input":[` + result + last + `]`, ""},
@@ -102,16 +112,24 @@ func TestResponsesTokens(t *testing.T) {
 	}
 	text := `a text of some length, that is the output of a tool`
 	for _, c := range []struct{ name, a, b string }{
-		{"text and parts", `{"role":"user","content":"` + text + `"}`,
+		{
+			"text and parts", `{"role":"user","content":"` + text + `"}`,
 			`{"id":"m","role":"user","content":[{"type":"input_text","text":"` + text +
-				`","prompt_cache_breakpoint":{"mode":"explicit"}}]}`},
-		{"outputs", `{"type":"function_call_output","call_id":"c","output":"` + text + `"}`,
-			`{"type":"function_call_output","call_id":"c","output":[{"type":"input_text","text":"` + text + `"}]}`},
-		{"answers", `{"role":"assistant","content":"` + text + `"}`,
+				`","prompt_cache_breakpoint":{"mode":"explicit"}}]}`,
+		},
+		{
+			"outputs", `{"type":"function_call_output","call_id":"c","output":"` + text + `"}`,
+			`{"type":"function_call_output","call_id":"c","output":[{"type":"input_text","text":"` + text + `"}]}`,
+		},
+		{
+			"answers", `{"role":"assistant","content":"` + text + `"}`,
 			`{"id":"x","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","text":"` +
-				text + `","annotations":[]}]}`},
-		{"images", `{"role":"user","content":[{"type":"input_image","image_url":"data:,a"}]}`,
-			`{"role":"user","content":[{"type":"input_image","image_url":"data:,` + text + `"}]}`},
+				text + `","annotations":[]}]}`,
+		},
+		{
+			"images", `{"role":"user","content":[{"type":"input_image","image_url":"data:,a"}]}`,
+			`{"role":"user","content":[{"type":"input_image","image_url":"data:,` + text + `"}]}`,
+		},
 	} {
 		if a, b := tokens(c.a), tokens(c.b); a != b || a < 5 {
 			t.Errorf("%s: %d and %d tokens", c.name, a, b)

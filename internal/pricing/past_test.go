@@ -29,8 +29,10 @@ type talk struct {
 func newTalk(t *testing.T, model string) *talk {
 	r := Lookup("", model, today)
 	r.MinTokens = 1
-	return &talk{t: t, sim: NewSimulator(SimulatorConfig{Rules: func(string, time.Time) Rules { return r }}),
-		system: "rules", ask: "c"}
+	return &talk{
+		t: t, sim: NewSimulator(SimulatorConfig{Rules: func(string, time.Time) Rules { return r }}),
+		system: "rules", ask: "c",
+	}
 }
 
 func (k *talk) body(turns int, edited bool) string {
@@ -325,8 +327,10 @@ func TestLatestThinkingUnmodified(t *testing.T) {
 		want         string
 	}{
 		{"as it was", both, both, "", ""},
-		{"another text under the same signature", both, strings.Replace(both, "hm", "ha", 1), "",
-			"messages.1.content.0: " + refusal},
+		{
+			"another text under the same signature", both, strings.Replace(both, "hm", "ha", 1), "",
+			"messages.1.content.0: " + refusal,
+		},
 		{"one of two gone", "", think + ",", both, "messages.1.content.0: " + refusal},
 		{"the first of two gone", "", strings.Replace(think, "s1", "s2", 1) + ",", both, "messages.1.content.0: " + refusal},
 		{"the client's own", "", both, both, ""},

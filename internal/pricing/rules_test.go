@@ -257,11 +257,17 @@ func TestBound(t *testing.T) {
 		limit   int
 	}{
 		{wire.Usage{Uncached: 400, Read: 600, Output: 50}, wire.Usage{Uncached: 400, Read: 600, Output: 50}, 50},
-		{wire.Usage{Uncached: wire.MaxCount, Read: 600, Output: wire.MaxCount},
-			wire.Usage{Uncached: 400, Read: 600, Output: 50}, 50},
+		{
+			wire.Usage{Uncached: wire.MaxCount, Read: 600, Output: wire.MaxCount},
+			wire.Usage{Uncached: 400, Read: 600, Output: 50},
+			50,
+		},
 		{wire.Usage{Uncached: 10, Read: wire.MaxCount, Output: 51}, wire.Usage{Uncached: 10, Read: 990, Output: 50}, 50},
-		{wire.Usage{Uncached: wire.MaxCount, Write5m: wire.MaxCount, Write1h: wire.MaxCount, Read: wire.MaxCount},
-			wire.Usage{Read: 1000}, 0},
+		{
+			wire.Usage{Uncached: wire.MaxCount, Write5m: wire.MaxCount, Write1h: wire.MaxCount, Read: wire.MaxCount},
+			wire.Usage{Read: 1000},
+			0,
+		},
 		{wire.Usage{Output: 5000}, wire.Usage{Output: 1000}, -1},
 	} {
 		got, bounded := r.Bound(tt.u, tt.limit)
@@ -291,8 +297,11 @@ func TestObserved(t *testing.T) {
 		{"found after a longer pause", "a", []Sighting{found(45 * m), found(5 * m)}, 45 * m, 1024},
 		{"found after days", "a", []Sighting{found(72 * time.Hour)}, 24 * time.Hour, 1024},
 		{"lost", "a", []Sighting{lost(20 * m), found(2 * m), lost(8 * m), lost(9 * m)}, 8 * m, 1024},
-		{"found after a longer pause than it was lost", "a", []Sighting{lost(6 * m), found(10 * m), lost(8 * m)},
-			30 * m, 1024},
+		{
+			"found after a longer pause than it was lost", "a",
+			[]Sighting{lost(6 * m), found(10 * m), lost(8 * m)},
+			30 * m, 1024,
+		},
 		{"lost later than that", "a", []Sighting{lost(6 * m), found(10 * m), lost(15 * m)}, 15 * m, 1024},
 		{"lost at once", "a", []Sighting{{Left: 3000, Pause: time.Second}, {Left: 2000, Pause: time.Second}}, 30 * m, 3001},
 		{"a miss at once of a long prompt", "a", []Sighting{{Left: 90000, Pause: time.Second}}, 30 * m, 8192},

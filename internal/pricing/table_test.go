@@ -196,32 +196,54 @@ func TestModelsFileRefused(t *testing.T) {
 		{`{"collected": "today"}`, `mine.json: collected: "today" is not a day such as 2026-11-27`},
 		{model(`"price": []`), at + `unknown field "price"`},
 		{model(`"prices": [{"input": "1", "output": 5}]`), at + "prices.input: string is not a float64"},
-		{model(`"prices": [{"input": 0, "output": 5}]`),
-			at + "prices[0]: input: must be above 0 and at most $10000 for a million tokens, got 0"},
-		{model(`"prices": [{"input": 1, "output": -5}]`),
-			at + "prices[0]: output: must be between 0 and $10000 for a million tokens, got -5"},
-		{model(`"prices": [{"input": 1, "output": 5, "read": 1.1}]`),
-			at + "prices[0]: read: must be between 0 and $1 with this input price, got 1.1"},
-		{model(`"prices": [{"input": 1, "output": 5}, {"input": 2, "output": 5}]`),
-			at + "prices[1]: from: must be later than that of the price before it"},
-		{model(`"prices": [{"from": "2026-13-01", "input": 1, "output": 5}]`),
-			at + `"2026-13-01" is not a day such as 2026-11-27`},
-		{model(`"prices": [{"input": 1, "output": 5, "tier": {"above": 0, "input": 2, "output": 2}}]`),
-			at + "prices[0]: tier: above must be a number of tokens, input and output multiples above 0 and at most 100"},
+		{
+			model(`"prices": [{"input": 0, "output": 5}]`),
+			at + "prices[0]: input: must be above 0 and at most $10000 for a million tokens, got 0",
+		},
+		{
+			model(`"prices": [{"input": 1, "output": -5}]`),
+			at + "prices[0]: output: must be between 0 and $10000 for a million tokens, got -5",
+		},
+		{
+			model(`"prices": [{"input": 1, "output": 5, "read": 1.1}]`),
+			at + "prices[0]: read: must be between 0 and $1 with this input price, got 1.1",
+		},
+		{
+			model(`"prices": [{"input": 1, "output": 5}, {"input": 2, "output": 5}]`),
+			at + "prices[1]: from: must be later than that of the price before it",
+		},
+		{
+			model(`"prices": [{"from": "2026-13-01", "input": 1, "output": 5}]`),
+			at + `"2026-13-01" is not a day such as 2026-11-27`,
+		},
+		{
+			model(`"prices": [{"input": 1, "output": 5, "tier": {"above": 0, "input": 2, "output": 2}}]`),
+			at + "prices[0]: tier: above must be a number of tokens, input and output multiples above 0 and at most 100",
+		},
 		{model(`"min_tokens": -1`), at + "min_tokens: must be between 0 and 1073741824 tokens, got -1"},
-		{model(`"traits": ["odd"]`),
+		{
+			model(`"traits": ["odd"]`),
 			at +
 				`traits must be one of binds_reasoning, binds_thinking, keeps_thinking, refuses_forced_tools, refuses_prefill, ` +
-				`signs_calls, got "odd"`},
+				`signs_calls, got "odd"`,
+		},
 		{model(`"read": 2`), at + "read: must be between 0 and 1 times the input price, got 2"},
-		{wrap("anthropic", "claude-x", `"claude-x-1": {}, "claude-x-1": {}`),
-			"mine.json: vendors: anthropic: families: claude-x: claude-x-1: occurs twice"},
-		{wrap("anthropic", "opus", `"claude-opus-6": {}`),
-			`mine.json: vendors: anthropic: families: opus: claude-opus-6: belongs to family "claude-opus"`},
-		{wrap("openai", "gpt-x", `"gpt-7-x": {"cache": "odd"}`),
-			`mine.json: vendors: openai: families: gpt-x: gpt-7-x: cache must be one of automatic, breakpoints, day, got "odd"`},
-		{`{"vendors": {"openai": {"caches": {"new": {"kind": "kv"}}}}}`,
-			"mine.json: vendors: openai: caches: new: kind must be markers, automatic or breakpoints"},
+		{
+			wrap("anthropic", "claude-x", `"claude-x-1": {}, "claude-x-1": {}`),
+			"mine.json: vendors: anthropic: families: claude-x: claude-x-1: occurs twice",
+		},
+		{
+			wrap("anthropic", "opus", `"claude-opus-6": {}`),
+			`mine.json: vendors: anthropic: families: opus: claude-opus-6: belongs to family "claude-opus"`,
+		},
+		{
+			wrap("openai", "gpt-x", `"gpt-7-x": {"cache": "odd"}`),
+			`mine.json: vendors: openai: families: gpt-x: gpt-7-x: cache must be one of automatic, breakpoints, day, got "odd"`,
+		},
+		{
+			`{"vendors": {"openai": {"caches": {"new": {"kind": "kv"}}}}}`,
+			"mine.json: vendors: openai: caches: new: kind must be markers, automatic or breakpoints",
+		},
 		{`{"vendors": {"mine": {"like": ["nobody"]}}}`, `mine.json: vendors: mine: like: no vendor "nobody"`},
 	} {
 		if _, err := BuiltIn().With("mine.json", []byte(tt.text)); err == nil || err.Error() != tt.want {

@@ -48,34 +48,46 @@ func TestTokens(t *testing.T) {
 		{"escapes", ask(user(`"`+strings.Repeat(`\n`, 50)+strings.Repeat(`\u00e4`, 50)+`"`), ""), framing + 29},
 		{"pairs of escapes", ask(user(`"`+strings.Repeat(`\ud83d\uDE00`, 100)+`"`), ""), framing + 29},
 		{"umlauts", ask(user(`"`+strings.Repeat("ä", 100)+`"`), ""), framing + 29},
-		{"tool_result", ask(history+user(`[{"type":"tool_result","tool_use_id":"t1","content":"`+hundred+`"}]`), ""),
-			framing + 33},
-		{"tool_result in parts",
+		{
+			"tool_result", ask(history+user(`[{"type":"tool_result","tool_use_id":"t1","content":"`+hundred+`"}]`), ""),
+			framing + 33,
+		},
+		{
+			"tool_result in parts",
 			ask(history+user(`[{"type":"tool_result","tool_use_id":"t1","content":[{"type":"text","text":"`+hundred[:50]+
-				`"},{"type":"text","text":"`+hundred[:50]+`"}]}]`), ""), framing + 33},
+				`"},{"type":"text","text":"`+hundred[:50]+`"}]}]`), ""), framing + 33,
+		},
 		{"tool_result with an image", ask(history+
 			user(`[{"type":"tool_result","tool_use_id":"t1","content":[{"type":"image","source":{"type":"base64","data":"`+
 				hundred+`"}}]}]`), ""), framing + tokensImage},
 		{"empty tool_result", ask(history+user(`[{"type":"tool_result","tool_use_id":"t1"}]`), ""), framing},
 		{"tool_use", ask(hi+assistant(`[{"type":"tool_use","id":"t","name":"edit","input":{"text":"`+hundred[:85]+`"}}]`),
 			""), framing + 33},
-		{"thinking by its text", ask(hi+assistant(`[{"type":"thinking","thinking":"`+hundred+`","signature":"abc"}]`), ""),
-			framing + 29},
+		{
+			"thinking by its text", ask(hi+assistant(`[{"type":"thinking","thinking":"`+hundred+`","signature":"abc"}]`), ""),
+			framing + 29,
+		},
 		{"thinking by its signature", ask(hi+assistant(`[{"type":"thinking","thinking":"","signature":"`+hundred+hundred+
 			`"}]`), ""), framing + 38},
 		{"signature before the text", ask(hi+assistant(`[{"signature":"`+hundred+hundred+
 			`","type":"thinking","thinking":""}]`), ""), framing + 38},
 		{"tool_result with a document", ask(history+
 			user(`[{"type":"tool_result","tool_use_id":"t1","content":[{"type":"document","source":{"type":"content","content":"`+hundred+`"}},{"type":"search_result","x":1}]}]`), ""), framing + 29 + 9},
-		{"redacted thinking", ask(hi+assistant(`[{"type":"redacted_thinking","data":"`+hundred[:98]+`"}]`), ""),
-			framing + 19},
+		{
+			"redacted thinking", ask(hi+assistant(`[{"type":"redacted_thinking","data":"`+hundred[:98]+`"}]`), ""),
+			framing + 19,
+		},
 		{"image", ask(user(`[{"type":"image","source":{"type":"base64","data":"`+hundred+`"}}]`), ""), framing + tokensImage},
-		{"document as text", ask(user(`[{"type":"document","source":{"type":"text","data":"`+hundred+`"}}]`), ""),
-			framing + 29},
+		{
+			"document as text", ask(user(`[{"type":"document","source":{"type":"text","data":"`+hundred+`"}}]`), ""),
+			framing + 29,
+		},
 		{"document of two pages", ask(user(`[{"type":"document","source":{"type":"base64","data":"`+
 			strings.Repeat("x", pageBytes+1)+`"}}]`), ""), framing + 2*tokensImage},
-		{"document by address", ask(user(`[{"type":"document","source":{"type":"url","url":"http://x"}}]`), ""),
-			framing + tokensImage},
+		{
+			"document by address", ask(user(`[{"type":"document","source":{"type":"url","url":"http://x"}}]`), ""),
+			framing + tokensImage,
+		},
 	} {
 		if got := one(t, wire.Anthropic, c.body); got != c.want {
 			t.Errorf("%s: %d tokens, want %d", c.name, got, c.want)
@@ -99,10 +111,12 @@ func TestTokensDoNotDependOnForm(t *testing.T) {
 		{ask(user(`"some text"`), ""), ask(user(`[{"type":"text","text":"some text"}]`), "")},
 		{ask(user(`"some text"`), ""), ask(user(`[{"cache_control":{"type":"ephemeral"},"type":"text","text":"some text"}]`),
 			"")},
-		{ask(hi+assistant("["+use+"]")+","+user("["+result+"]"), ""),
+		{
+			ask(hi+assistant("["+use+"]")+","+user("["+result+"]"), ""),
 			ask(hi+assistant("["+use+"]")+","+
 				user(`[{"type":"tool_result","tool_use_id":"t1","content":[{"type":"text","text":"ok"}],`+
-					`"cache_control":{"type":"ephemeral","ttl":"1h"}}]`), "")},
+					`"cache_control":{"type":"ephemeral","ttl":"1h"}}]`), ""),
+		},
 		{ask(user(`[{"type":"odd","x":1}]`), ""), ask(user(`[{"type":"odd","x":1,"cache_control":{"type":"ephemeral"}}]`),
 			"")},
 	}
@@ -142,8 +156,10 @@ func TestCharsOfBrokenEscapes(t *testing.T) {
 // TestTokensOfPrograms: a result that a program reads takes no tokens of the prompt, as the
 // model never sees it.
 func TestTokensOfPrograms(t *testing.T) {
-	for caller, want := range map[string]bool{`,"caller":{"type":"code_execution_20250825","tool_id":"s"}`: true,
-		`,"caller":{"type":"direct"}`: false, "": false} {
+	for caller, want := range map[string]bool{
+		`,"caller":{"type":"code_execution_20250825","tool_id":"s"}`: true,
+		`,"caller":{"type":"direct"}`:                                false, "": false,
+	} {
 		v, err := wire.Parse(wire.Anthropic,
 			[]byte(`{"model":"m","messages":[{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"q","input":{}`+
 				caller+`}]},

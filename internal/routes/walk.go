@@ -60,8 +60,10 @@ func Examine(servers map[string]*caddyhttp.Server) Report {
 		if servers[name] == nil {
 			continue
 		}
-		w := &walk{tree: read(servers[name]), facts: map[*Handler]*facts{}, others: map[int][]*Handler{},
-			bypass: map[prompt]*Handler{}}
+		w := &walk{
+			tree: read(servers[name]), facts: map[*Handler]*facts{}, others: map[int][]*Handler{},
+			bypass: map[prompt]*Handler{},
+		}
 		for _, h := range w.tree.handlers {
 			if h.ours() {
 				w.facts[h] = &facts{behind: map[int]ending{}}
@@ -365,8 +367,10 @@ func (w *walk) findings() []Finding {
 			})
 		}
 		if f.times > 1 {
-			add(Finding{Message: "llm_cache stands twice in the way of one request",
-				Remedy: "once is enough: take one of them away"})
+			add(Finding{
+				Message: "llm_cache stands twice in the way of one request",
+				Remedy:  "once is enough: take one of them away",
+			})
 		}
 		out = append(out, w.passed(h, f)...)
 		out = append(out, behind(f.back)...)
@@ -422,8 +426,10 @@ func (w *walk) unreached(h *Handler) Finding {
 			}
 		}
 	}
-	return Finding{Message: h.Name + " is never reached: no request for a model is led to it",
-		Remedy: "look at the matchers around it"}
+	return Finding{
+		Message: h.Name + " is never reached: no request for a model is led to it",
+		Remedy:  "look at the matchers around it",
+	}
 }
 
 func unanswered(h *Handler, e ending) Finding {

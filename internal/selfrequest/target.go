@@ -102,8 +102,10 @@ func NewTarget(r *http.Request, body []byte, client wire.Format, model string) *
 	}
 	if r.TLS != nil {
 		// Handlers and matchers on the path may look at the connection.
-		t.tls = &tls.ConnectionState{Version: r.TLS.Version, HandshakeComplete: true, CipherSuite: r.TLS.CipherSuite,
-			ServerName: r.TLS.ServerName}
+		t.tls = &tls.ConnectionState{
+			Version: r.TLS.Version, HandshakeComplete: true, CipherSuite: r.TLS.CipherSuite,
+			ServerName: r.TLS.ServerName,
+		}
 	}
 	if srv, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && srv != nil {
 		t.Server = srv.Name()

@@ -56,8 +56,10 @@ type Fired struct {
 }
 
 // All are the stages in their order.
-var All = [...]string{Admission, Thinking, Narration, ToolResults, Prune, Replaced, Inputs, Compress, Clearing, Restore,
-	Expand, Tools, Breakpoints}
+var All = [...]string{
+	Admission, Thinking, Narration, ToolResults, Prune, Replaced, Inputs, Compress, Clearing, Restore,
+	Expand, Tools, Breakpoints,
+}
 
 // Tally sums up the edits of all stages.
 type Tally struct {

@@ -70,8 +70,10 @@ type State struct {
 // New returns a state that keeps folded texts in files, too, if there are any.
 func New(i *shared.Instance, store *sessioncache.Store, files *originals.Files, c clock.Clock) *State {
 	budget := memory.Of(i)
-	s := &State{Store: store, Instance: i, Clock: c,
-		originals: lru.NewPool[sessioncache.Tenant](budget.Share(memory.Originals))}
+	s := &State{
+		Store: store, Instance: i, Clock: c,
+		originals: lru.NewPool[sessioncache.Tenant](budget.Share(memory.Originals)),
+	}
 	s.Blocks = originals.New(s.originals, files, c.Now)
 	_, _ = rand.Read(s.Secret[:]) // never fails
 	store.OnEvict(s.detach)

@@ -62,8 +62,10 @@ func TestPeople(t *testing.T) {
 			t.Errorf("%v is %+v, not %+v", same, got, anna)
 		}
 	}
-	for _, other := range [][]string{{"/"}, {"/", "X-Api-Key", "sk-ben"}, {"/", "X-Api-Key", "sk-anna", "Authorization",
-		"Bearer sk-ben"}, {"/", "Authorization", "Basic sk-anna"}} {
+	for _, other := range [][]string{{"/"}, {"/", "X-Api-Key", "sk-ben"}, {
+		"/", "X-Api-Key", "sk-anna", "Authorization",
+		"Bearer sk-ben",
+	}, {"/", "Authorization", "Basic sk-anna"}} {
 		if got := of(nil, "", other[0], other[1:]...); got.Hash == anna.Hash {
 			t.Errorf("%v is anna", other)
 		}

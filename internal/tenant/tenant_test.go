@@ -56,8 +56,10 @@ func TestTenant(t *testing.T) {
 	query := func(raw string) sessioncache.Tenant {
 		return s.Of(httptest.NewRequest(http.MethodPost, "/?"+raw, nil))
 	}
-	for i, raw := range []string{"key=a", "key=b", "access_token=a", "key=a&key=b", "key=a%00key%3Db", "key=a;b",
-		"key=a;c"} {
+	for i, raw := range []string{
+		"key=a", "key=b", "access_token=a", "key=a&key=b", "key=a%00key%3Db", "key=a;b",
+		"key=a;c",
+	} {
 		if j, ok := seen[query(raw)]; ok {
 			t.Errorf("query %s and case %d are one tenant", raw, j)
 		}
@@ -171,8 +173,10 @@ func TestIsSecret(t *testing.T) {
 		"{http.request.header.X-Team}": false, "{http.request.host}": false,
 	} {
 		repl := caddy.NewReplacer()
-		for _, p := range []string{"http.request.header.X-Team-Key", "header.x-team-key", "http.request.header.X-Team",
-			"http.request.host"} {
+		for _, p := range []string{
+			"http.request.header.X-Team-Key", "header.x-team-key", "http.request.header.X-Team",
+			"http.request.host",
+		} {
 			repl.Set(p, "secret")
 		}
 		ctx := context.WithValue(t.Context(), caddyhttp.VarsCtxKey, map[string]any{})
@@ -181,8 +185,10 @@ func TestIsSecret(t *testing.T) {
 		if got := IsSecret(r, "X-Team-Key"); got != want {
 			t.Errorf("tenant %s: X-Team-Key is a secret: %t, want %t", by, got, want)
 		}
-		for _, name := range []string{"Authorization", "X-Api-Key", "X-Goog-Api-Key", "Api-Key", "Cookie",
-			"Proxy-Authorization"} {
+		for _, name := range []string{
+			"Authorization", "X-Api-Key", "X-Goog-Api-Key", "Api-Key", "Cookie",
+			"Proxy-Authorization",
+		} {
 			if !IsSecret(r, name) {
 				t.Errorf("%s is no secret", name)
 			}

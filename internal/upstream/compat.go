@@ -95,8 +95,10 @@ func (u *Upstream) compat() *compat {
 	if u == nil || p.official {
 		return nil
 	}
-	d := &compat{drop: p.drop, reasoning: p.reasoning, answers: p.answers, maxTokens: p.maxTokens,
-		cacheControl: u.keepsMarkers()}
+	d := &compat{
+		drop: p.drop, reasoning: p.reasoning, answers: p.answers, maxTokens: p.maxTokens,
+		cacheControl: u.keepsMarkers(),
+	}
 	if u.Drop != nil {
 		d.drop = u.Drop
 	}

@@ -18,11 +18,15 @@ import (
 func TestCompatByView(t *testing.T) {
 	message := `{"role":"assistant",%s"content":"ok"%s}`
 	var bodies []string
-	for _, thinking := range []string{"", `"reasoning":"hm",`, `"reasoning_content":"hm",`,
-		`"reasoning":"hm","reasoning_content":"hm",`} {
+	for _, thinking := range []string{
+		"", `"reasoning":"hm",`, `"reasoning_content":"hm",`,
+		`"reasoning":"hm","reasoning_content":"hm",`,
+	} {
 		for _, marker := range []string{"", `,"cache_control":{"type":"ephemeral"}`} {
-			for _, top := range []string{"", `,"max_tokens":5`, `,"stream":true,"stream_options":{"x":1}`,
-				`,"stream_options":{"include_usage":true},"store":true`} {
+			for _, top := range []string{
+				"", `,"max_tokens":5`, `,"stream":true,"stream_options":{"x":1}`,
+				`,"stream_options":{"include_usage":true},"store":true`,
+			} {
 				bodies = append(bodies,
 					`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"say \"reasoning\""`+marker+`}]},`+
 						fmt.Sprintf(message, thinking, marker)+`]`+top+`}`)
@@ -109,8 +113,10 @@ func TestTemplateArguments(t *testing.T) {
 		`{"model":"m","reasoning_effort":"none","chat_template_kwargs":{"enable_thinking":true},` + messages +
 			`}`: `{"preserve_thinking":true,"enable_thinking":true,"thinking":false}`,
 	} {
-		for _, preset := range []string{"llama_cpp", "mlx_lm", "vllm_mlx", "mlx_openai_server", "omlx", "rapid_mlx", "vllm",
-			"sglang"} {
+		for _, preset := range []string{
+			"llama_cpp", "mlx_lm", "vllm_mlx", "mlx_openai_server", "omlx", "rapid_mlx", "vllm",
+			"sglang",
+		} {
 			out := (&Upstream{Preset: preset}).compat().apply(wire.OpenAIChat, []byte(body), nil,
 				func(string) []byte { return nil })
 			got := gjson.GetBytes(out, "chat_template_kwargs").Raw
@@ -119,8 +125,10 @@ func TestTemplateArguments(t *testing.T) {
 			}
 		}
 	}
-	stated := &Upstream{Preset: "llama_cpp",
-		Body: map[string]json.RawMessage{"chat_template_kwargs": json.RawMessage(`{"enable_thinking":true}`)}}
+	stated := &Upstream{
+		Preset: "llama_cpp",
+		Body:   map[string]json.RawMessage{"chat_template_kwargs": json.RawMessage(`{"enable_thinking":true}`)},
+	}
 	out := stated.compat().apply(wire.OpenAIChat, []byte(`{"model":"m","chat_template_kwargs":{"enable_thinking":false},`+
 		messages+`}`), nil, func(string) []byte { return nil })
 	if got := gjson.GetBytes(out, "chat_template_kwargs").Raw; got != `{"enable_thinking":true}` {

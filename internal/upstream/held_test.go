@@ -24,30 +24,46 @@ func TestProvidersOnly(t *testing.T) {
 		{wire.Anthropic, `{"model":"m","container":null,"messages":[{"role":"user","content":"a"}]}`, ""},
 		{wire.Anthropic, `{"model":"m","container":"c_1","messages":[{"role":"user","content":"a"}]}`, "container"},
 		{wire.Anthropic, `{"model":"m","messages":[{"role":"user","content":"a"}],"container":{"id":"c"}}`, "container"},
-		{wire.Anthropic,
+		{
+			wire.Anthropic,
 			`{"model":"m","messages":[{"role":"assistant","content":[{"type":"compaction","content":"sum"}]},{"role":"user",` +
-				`"content":"a"}]}`, "compaction"},
-		{wire.Anthropic,
+				`"content":"a"}]}`, "compaction",
+		},
+		{
+			wire.Anthropic,
 			`{"model":"m","context_management":{"edits":[{"type":"compact_20260112"}]},"messages":[{"role":"user",` +
-				`"content":"a"}]}`, "context_management"},
-		{wire.Anthropic,
+				`"content":"a"}]}`, "context_management",
+		},
+		{
+			wire.Anthropic,
 			`{"model":"m","messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t",` +
-				`"content":"{\"type\":\"compaction\"}"}]}]}`, ""},
-		{wire.Anthropic, `{"model":"m","safeguards":[{"type":"auto_mode"}],"messages":[{"role":"user","content":"a"}]}`,
-			"safeguards"},
-		{wire.Anthropic, `{"model":"m","messages":[{"role":"user","content":"a"}],"safeguards": [ {"type":"auto_mode"} ]}`,
-			"safeguards"},
+				`"content":"{\"type\":\"compaction\"}"}]}]}`, "",
+		},
+		{
+			wire.Anthropic, `{"model":"m","safeguards":[{"type":"auto_mode"}],"messages":[{"role":"user","content":"a"}]}`,
+			"safeguards",
+		},
+		{
+			wire.Anthropic, `{"model":"m","messages":[{"role":"user","content":"a"}],"safeguards": [ {"type":"auto_mode"} ]}`,
+			"safeguards",
+		},
 		{wire.Anthropic, `{"model":"m","safeguards":[],"messages":[{"role":"user","content":"a"}]}`, ""},
-		{wire.Anthropic,
+		{
+			wire.Anthropic,
 			`{"model":"m","safeguards":null,"messages":[{"role":"user","content":[{"type":"tool_use","id":"t","name":"f",` +
-				`"input":{"safeguards":[1]}}]}]}`, ""},
+				`"input":{"safeguards":[1]}}]}]}`, "",
+		},
 		{wire.OpenAIChat, `{"model":"m","messages":[{"role":"user","content":"a"}],"compaction":{"x":1}}`, "compaction"},
-		{wire.OpenAIResponses,
-			`{"model":"m","input":[{"type":"compaction","encrypted_content":"x"},{"role":"user","content":"a"}]}`, "compaction"},
+		{
+			wire.OpenAIResponses,
+			`{"model":"m","input":[{"type":"compaction","encrypted_content":"x"},{"role":"user","content":"a"}]}`, "compaction",
+		},
 		{wire.OpenAIResponses, `{"model":"m","input":[{"role":"user","content":"a"}],"conversation":"c_1"}`, "conversation"},
-		{wire.OpenAIResponses,
+		{
+			wire.OpenAIResponses,
 			`{"model":"m","input":[{"role":"user","content":"a"}],"context_management":[{"type":"compaction",` +
-				`"compact_threshold":1000}]}`, "context_management"},
+				`"compact_threshold":1000}]}`, "context_management",
+		},
 	} {
 		v, err := wire.Parse(c.format, []byte(c.body), nil)
 		if err != nil {
@@ -66,8 +82,10 @@ func TestUnkept(t *testing.T) {
 	const ping, start, rest = ": ping\n\nevent: ping\ndata: {\"type\":\"ping\"}\n\n",
 		"event: message_start\ndata: {\"message\":{\"id\":\"msg_1\"}}\n\n", "data: {\"message\":{\"id\":\"msg_2\"}}\n\n"
 	for _, size := range []int{1, 7, 1000} {
-		for kind, sent := range map[string]string{"text/event-stream": ping + start + rest,
-			"application/json": `{"type":"message","id":"msg_1","content":[{"id":"msg_2"}]}`, "text/plain": "msg_1"} {
+		for kind, sent := range map[string]string{
+			"text/event-stream": ping + start + rest,
+			"application/json":  `{"type":"message","id":"msg_1","content":[{"id":"msg_2"}]}`, "text/plain": "msg_1",
+		} {
 			w := httptest.NewRecorder()
 			early := ""
 			next := caddyhttp.HandlerFunc(func(w2 http.ResponseWriter, _ *http.Request) error {

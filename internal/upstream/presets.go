@@ -78,8 +78,10 @@ var (
 )
 
 // hosted lists members that only hosted APIs use.
-var hosted = []string{"metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
-	"prompt_cache_retention", "context_management"}
+var hosted = []string{
+	"metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
+	"prompt_cache_retention", "context_management",
+}
 
 // thinksNot holds template arguments that turn thinking off. Qwen, GLM and Nemotron read the first
 // name, DeepSeek, Kimi and Granite the second (SGLang's protocol.py, vLLM's reasoning_outputs.md).
@@ -185,8 +187,10 @@ var presets = map[string]preset{
 		formats: []wire.Format{wire.OpenAIChat, wire.Anthropic, wire.OpenAIResponses}, hosted: true, reports: true,
 		cacheControl: true,
 		hosts:        []string{"openrouter.ai"},
-		bases: map[wire.Format]string{wire.OpenAIChat: "/api/v1", wire.Anthropic: "/api/v1",
-			wire.OpenAIResponses: "/api/v1"},
+		bases: map[wire.Format]string{
+			wire.OpenAIChat: "/api/v1", wire.Anthropic: "/api/v1",
+			wire.OpenAIResponses: "/api/v1",
+		},
 		drop:      ownMembers,
 		reasoning: reasoningAlias, sessionMember: "session_id",
 	},
@@ -268,8 +272,10 @@ var presets = map[string]preset{
 	// The Messages endpoint puts text before tool results and ignores id_slot.
 	"llama_cpp": {
 		formats: chatOnly, counts: wire.Anthropic, drop: hosted,
-		body: map[string]string{"chat_template_kwargs": keepsThinking["chat_template_kwargs"],
-			"id_slot": `"{http.vars.llm_slot}"`},
+		body: map[string]string{
+			"chat_template_kwargs": keepsThinking["chat_template_kwargs"],
+			"id_slot":              `"{http.vars.llm_slot}"`,
+		},
 		reasoning: reasoningContent, answers: reasoningContent, reports: true, progress: true,
 	},
 }

@@ -83,8 +83,10 @@ func TestToolBounds(t *testing.T) {
 			t.Errorf("%s, %s: got %+v, want a count of %d", c.name, c.client, b, c.count)
 		}
 	}
-	if b := (&Upstream{Preset: "openai",
-		MaxToolName: &limit}).Profile(Options{}).ToolBounds(wire.Anthropic); b.Name != limit {
+	if b := (&Upstream{
+		Preset:      "openai",
+		MaxToolName: &limit,
+	}).Profile(Options{}).ToolBounds(wire.Anthropic); b.Name != limit {
 		t.Errorf("got names of %d, want %d", b.Name, limit)
 	}
 	for f, b := range toolBounds {

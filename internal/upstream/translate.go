@@ -351,8 +351,10 @@ func (a *translatedAnswer) serve(next caddyhttp.Handler, r *http.Request) (err e
 			err = a.fail()
 		} else {
 			a.clean(a.Header())
-			err = httpx.Fail(a.ResponseWriter, a.t.from, &translate.Failure{Status: http.StatusBadGateway,
-				Message: httpx.Unreached[http.StatusBadGateway]})
+			err = httpx.Fail(a.ResponseWriter, a.t.from, &translate.Failure{
+				Status:  http.StatusBadGateway,
+				Message: httpx.Unreached[http.StatusBadGateway],
+			})
 		}
 		a.mode = answerTold
 	}()
@@ -524,8 +526,10 @@ func (a *translatedAnswer) gathered() error {
 	}
 	a.judge(a.stream.Ended())
 	if !a.stream.Ended() {
-		return httpx.Fail(a.ResponseWriter, a.t.from, &translate.Failure{Status: http.StatusBadGateway,
-			Message: "the upstream's answer is not one that can be read"})
+		return httpx.Fail(a.ResponseWriter, a.t.from, &translate.Failure{
+			Status:  http.StatusBadGateway,
+			Message: "the upstream's answer is not one that can be read",
+		})
 	}
 	kind := "application/json"
 	if a.asked.Stream && !a.asked.Array {

@@ -165,8 +165,12 @@ func (u *Upstream) Validate() error {
 		name     string
 		value    *int
 		min, max int
-	}{{"cache_min_tokens", u.CacheMinTokens, 0, 1 << 20}, {"context_window", u.ContextWindow, 256, 1 << 30},
-		{"max_tokens_default", u.MaxTokensDefault, 1, 1 << 30}, {"max_tool_name", u.MaxToolName, 16, 256}} {
+	}{
+		{"cache_min_tokens", u.CacheMinTokens, 0, 1 << 20},
+		{"context_window", u.ContextWindow, 256, 1 << 30},
+		{"max_tokens_default", u.MaxTokensDefault, 1, 1 << 30},
+		{"max_tool_name", u.MaxToolName, 16, 256},
+	} {
 		if n.value != nil && (*n.value < n.min || *n.value > n.max) {
 			return fmt.Errorf("%s must be between %d and %d, got %d", n.name, n.min, n.max, *n.value)
 		}

@@ -482,8 +482,10 @@ func (a *Answer) open(e *Event) {
 		return
 	}
 	a.Begun = true
-	a.Calls = append(a.Calls, &AnswerCall{ID: a.keep(e.ID), Name: a.keep(e.Name), Initial: a.keep(rawjson.Plain(e.Text)),
-		Free: e.Free})
+	a.Calls = append(a.Calls, &AnswerCall{
+		ID: a.keep(e.ID), Name: a.keep(e.Name), Initial: a.keep(rawjson.Plain(e.Text)),
+		Free: e.Free,
+	})
 }
 
 // fail records an error. It reads the error shapes listed at [IsError].
@@ -547,8 +549,10 @@ func (u Usage) Prompt() int64 { return u.Uncached + u.Write5m + u.Write1h + u.Re
 
 // Add returns the sum of two usages.
 func (u Usage) Add(o Usage) Usage {
-	return Usage{u.Uncached + o.Uncached, u.Write5m + o.Write5m, u.Write1h + o.Write1h, u.Read + o.Read,
-		u.Output + o.Output, u.Reported || o.Reported}
+	return Usage{
+		u.Uncached + o.Uncached, u.Write5m + o.Write5m, u.Write1h + o.Write1h, u.Read + o.Read,
+		u.Output + o.Output, u.Reported || o.Reported,
+	}
 }
 
 // Cleared counts the provider's own removals from a prompt, requested by the client

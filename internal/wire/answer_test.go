@@ -101,8 +101,10 @@ var turns = map[string]wire.Turn{
 	"anthropic_message.json": {
 		ID: "msg_03", Model: "claude-sonnet-5", Thinking: "Hm.", Text: "Two calls:\nand", StopReason: "tool_use", Done: true,
 		Calls: []wire.Call{
-			{ID: "toolu_a", Name: "Read",
-				Arguments: "{\n        \"file_path\": \"/tmp/ü.go\",\n        \"limit\": 100.0\n      }"},
+			{
+				ID: "toolu_a", Name: "Read",
+				Arguments: "{\n        \"file_path\": \"/tmp/ü.go\",\n        \"limit\": 100.0\n      }",
+			},
 			{ID: "toolu_b", Name: "Now", Arguments: `{}`},
 		},
 		Usage: wire.Usage{Uncached: 5, Write5m: 10, Write1h: 20, Read: 2000, Output: 77, Reported: true},
@@ -166,8 +168,10 @@ var turns = map[string]wire.Turn{
 	},
 	"openai_error_text.sse": {ErrorMessage: "prompt too long"},
 	"openai_cut.sse":        {ID: "chatcmpl-1", Model: "gpt-6-sol", Text: "All", StopReason: "stop"},
-	"openai_refusal.sse": {ID: "chatcmpl-1", Model: "gpt-6-sol", Text: "I can't.", StopReason: "content_filter",
-		Done: true},
+	"openai_refusal.sse": {
+		ID: "chatcmpl-1", Model: "gpt-6-sol", Text: "I can't.", StopReason: "content_filter",
+		Done: true,
+	},
 	"openai_same_index.sse": {
 		ID: "chatcmpl-1", Model: "gpt-6-sol", StopReason: "tool_calls", Done: true,
 		Calls: []wire.Call{
@@ -189,20 +193,26 @@ var turns = map[string]wire.Turn{
 	"openai_completion_odd.json": {
 		ID: "c", Model: "m", Text: "ab", StopReason: "stop", Done: true,
 		Calls: []wire.Call{
-			{Name: "f",
+			{
+				Name: "f",
 				Arguments: "{\n                \"x\": [\n                  1,\n                  2\n                ]\n         " +
-					"     }"},
+					"     }",
+			},
 			{Name: "g", Arguments: `{}`},
 		},
 		Usage: wire.Usage{Read: 10, Reported: true},
 	},
 	"openai_completion_null.json": {ID: "c", Model: "m", Text: "a", StopReason: "stop", Done: true},
-	"openai_error_body.json": {ErrorType: "invalid_request_error", ErrorMessage: "Incorrect API key provided",
-		Done: true},
+	"openai_error_body.json": {
+		ErrorType: "invalid_request_error", ErrorMessage: "Incorrect API key provided",
+		Done: true,
+	},
 	"openai_error_code.json":   {ErrorType: "503", ErrorMessage: "busy", Done: true},
 	"openai_error_mlx_lm.json": {ErrorMessage: "Only 'text' content type is supported.", Done: true},
-	"openai_error_vllm.json": {ErrorType: "BadRequestError",
-		ErrorMessage: "This model's maximum context length is 4096", Done: true},
+	"openai_error_vllm.json": {
+		ErrorType:    "BadRequestError",
+		ErrorMessage: "This model's maximum context length is 4096", Done: true,
+	},
 	"openai_error_fastapi.json": {ErrorType: "error", ErrorMessage: "Not Found", Done: true},
 	"gemini_text.sse": {
 		ID: "r1", Model: "gemini-3.1-pro", Thinking: "**Looking**\n\nFirst, the file.", Text: "Hello, “world” \\ \"quoted\"",
@@ -269,11 +279,15 @@ var turns = map[string]wire.Turn{
 		ID: "resp_1", Model: "gpt-6.1-sol", StopReason: "completed", Done: true,
 		Usage: wire.Usage{Uncached: 50, Read: 150, Output: 30, Reported: true},
 	},
-	"responses_failed.sse": {ID: "resp_1", Model: "m", Text: "Hal", StopReason: "failed", ErrorType: "rate_limit_exceeded",
-		ErrorMessage: "Slow down"},
+	"responses_failed.sse": {
+		ID: "resp_1", Model: "m", Text: "Hal", StopReason: "failed", ErrorType: "rate_limit_exceeded",
+		ErrorMessage: "Slow down",
+	},
 	"responses_error.sse": {ID: "resp_1", Model: "m", Text: "Hal", ErrorType: "server_error", ErrorMessage: "Oops"},
-	"responses_cut.sse": {ID: "resp_1", Model: "m",
-		Calls: []wire.Call{{ID: "call_a", Name: "read", Arguments: `{"path":`}}},
+	"responses_cut.sse": {
+		ID: "resp_1", Model: "m",
+		Calls: []wire.Call{{ID: "call_a", Name: "read", Arguments: `{"path":`}},
+	},
 	"responses_object.json": {
 		ID: "resp_2", Model: "gpt-5.4", Thinking: "Hm.", Text: "Hi I can't.", StopReason: "completed", Done: true,
 		Calls: []wire.Call{
@@ -282,10 +296,14 @@ var turns = map[string]wire.Turn{
 		},
 		Usage: wire.Usage{Uncached: 80, Read: 1920, Output: 15, Reported: true},
 	},
-	"responses_object_failed.json": {ID: "resp_3", Model: "m", StopReason: "failed", ErrorType: "server_error",
-		ErrorMessage: "Oops", Done: true},
-	"responses_error_body.json": {ErrorType: "invalid_request_error",
-		ErrorMessage: "No tool output found for function call call_a.", Done: true},
+	"responses_object_failed.json": {
+		ID: "resp_3", Model: "m", StopReason: "failed", ErrorType: "server_error",
+		ErrorMessage: "Oops", Done: true,
+	},
+	"responses_error_body.json": {
+		ErrorType:    "invalid_request_error",
+		ErrorMessage: "No tool output found for function call call_a.", Done: true,
+	},
 	"interactions_text.sse": {
 		ID: "v1_a", Model: "gemini-3.1-pro", Thinking: "**Looking**\n\nFirst, the file.",
 		Text: "Hello, “world” \\ \"quoted\"", StopReason: "completed", Done: true,
@@ -300,8 +318,10 @@ var turns = map[string]wire.Turn{
 		},
 		Usage: wire.Usage{Uncached: 110, Output: 20, Reported: true},
 	},
-	"interactions_error.sse": {ID: "v1_c", Model: "m", Text: "Half", ErrorType: "too_many_requests",
-		ErrorMessage: "Too many."},
+	"interactions_error.sse": {
+		ID: "v1_c", Model: "m", Text: "Half", ErrorType: "too_many_requests",
+		ErrorMessage: "Too many.",
+	},
 	"interactions_cut.sse":    {ID: "v1_d", Model: "m", Text: "Half"},
 	"interactions_failed.sse": {ID: "v1_e", Model: "m", StopReason: "failed", ErrorType: "internal", ErrorMessage: "Oops"},
 	"interactions_object.json": {
@@ -309,10 +329,14 @@ var turns = map[string]wire.Turn{
 		Calls: []wire.Call{{ID: "fc1", Name: "read_file", Arguments: `{"path": "a"}`}},
 		Usage: wire.Usage{Uncached: 20, Read: 10, Output: 20, Reported: true},
 	},
-	"interactions_object_failed.json": {ID: "v1_g", StopReason: "failed", ErrorType: "internal", ErrorMessage: "Oops",
-		Done: true},
-	"interactions_error_body.json": {ErrorType: "invalid_request",
-		ErrorMessage: "The legacy Interactions API schema is no longer supported.", Done: true},
+	"interactions_object_failed.json": {
+		ID: "v1_g", StopReason: "failed", ErrorType: "internal", ErrorMessage: "Oops",
+		Done: true,
+	},
+	"interactions_error_body.json": {
+		ErrorType:    "invalid_request",
+		ErrorMessage: "The legacy Interactions API schema is no longer supported.", Done: true,
+	},
 }
 
 // decoded feeds an answer in pieces, each in a buffer that is overwritten afterwards, so that

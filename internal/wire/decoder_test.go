@@ -40,11 +40,15 @@ func TestDecoderStops(t *testing.T) {
 		answer string
 		text   string
 	}{
-		{"cut event", wire.Anthropic, true, hello + "data: {\"type\":\"content_block_delta\",\n\n" + hello + anthropicStop,
-			"hello"},
+		{
+			"cut event", wire.Anthropic, true, hello + "data: {\"type\":\"content_block_delta\",\n\n" + hello + anthropicStop,
+			"hello",
+		},
 		{"foreign data", wire.Anthropic, true, hello + "data: beep\n\n" + anthropicStop, "hello"},
-		{"control character", wire.Anthropic, true, hello + "data: {\"type\":\"message_st\x01op\"}\n\n" + anthropicStop,
-			"hello"},
+		{
+			"control character", wire.Anthropic, true, hello + "data: {\"type\":\"message_st\x01op\"}\n\n" + anthropicStop,
+			"hello",
+		},
 		{"deep event", wire.Anthropic, true, hello + "data: {\"type\":" + deep + "}\n\n" + anthropicStop, "hello"},
 		{"unclosed deep event", wire.Anthropic, true, hello + "data: " + strings.Repeat("{\"a\":", 1<<20) + "\n\n" +
 			anthropicStop, "hello"},
@@ -93,26 +97,36 @@ func TestDecoderTolerates(t *testing.T) {
 		text   string
 		done   bool
 	}{
-		{"white space around a document", wire.OpenAIChat, false,
-			"\n\n {\"choices\":[{\"message\":{\"content\":\"hello\"}}]}\r\n ", "hello", true},
-		{"more after a document", wire.OpenAIChat, false, "{\"choices\":[{\"message\":{\"content\":\"hello\"}}]}\n{}",
-			"hello", false},
+		{
+			"white space around a document", wire.OpenAIChat, false,
+			"\n\n {\"choices\":[{\"message\":{\"content\":\"hello\"}}]}\r\n ", "hello", true,
+		},
+		{
+			"more after a document", wire.OpenAIChat, false, "{\"choices\":[{\"message\":{\"content\":\"hello\"}}]}\n{}",
+			"hello", false,
+		},
 		{"brackets in a document", wire.OpenAIChat, false, "{\"choices\":[{\"message\":{\"content\":\"" + brackets +
 			"\\\"\"}}]}", brackets + "\"", true},
-		{"events of which nothing is read", wire.Anthropic, true, fmt.Sprintf(anthropicText, "hel") +
-			"event: ping\ndata: {\n\nevent: content_block_stop\ndata: {\n\n" + fmt.Sprintf(anthropicText, "lo") + anthropicStop,
-			"hello", true},
+		{
+			"events of which nothing is read", wire.Anthropic, true, fmt.Sprintf(anthropicText, "hel") +
+				"event: ping\ndata: {\n\nevent: content_block_stop\ndata: {\n\n" + fmt.Sprintf(anthropicText, "lo") + anthropicStop,
+			"hello", true,
+		},
 		{"brackets in an event", wire.Anthropic, true, fmt.Sprintf(anthropicText, brackets) + anthropicStop, brackets, true},
 		{"more after the end", wire.OpenAIChat, true, fmt.Sprintf(chatText, "a") + chatDone + fmt.Sprintf(chatText, "b") +
 			"data: {\n\n", "a", true},
 		{"comments, empty data, scalars", wire.OpenAIChat, true, ":\n\ndata:\n\ndata: null\n\ndata: 1\n\n" +
 			fmt.Sprintf(chatText, "a") + chatDone, "a", true},
-		{"odd types", wire.Anthropic, true,
+		{
+			"odd types", wire.Anthropic, true,
 			"data: {\"type\":1,\"index\":{}}\n\ndata: {\"type\":\"content_block_delta\",\"index\":\"x\"," +
-				"\"delta\":[]}\n\ndata: {\"type\":\"message_delta\",\"delta\":7,\"usage\":[1]}\n\n" + anthropicStop, "", true},
-		{"odd types in chunks", wire.OpenAIChat, true,
+				"\"delta\":[]}\n\ndata: {\"type\":\"message_delta\",\"delta\":7,\"usage\":[1]}\n\n" + anthropicStop, "", true,
+		},
+		{
+			"odd types in chunks", wire.OpenAIChat, true,
 			"data: {\"id\":1,\"choices\":{},\"usage\":\"x\",\"error\":null}\n\ndata: {\"choices\":[[]]}\n\ndata: " +
-				"{\"choices\":[{\"delta\":{\"content\":{},\"tool_calls\":[1]}}]}\n\n" + chatDone, "", true},
+				"{\"choices\":[{\"delta\":{\"content\":{},\"tool_calls\":[1]}}]}\n\n" + chatDone, "", true,
+		},
 		{"lone surrogate", wire.OpenAIChat, true, "data: {\"choices\":[{\"delta\":{\"content\":\"\\ud83d\"}}]}\n\n" +
 			chatDone, "\uFFFD", true},
 	} {
@@ -137,30 +151,46 @@ func TestDecoderProgress(t *testing.T) {
 		// ends the answer.
 		silent, first, rest string
 	}{
-		{"anthropic", wire.Anthropic, true,
+		{
+			"anthropic", wire.Anthropic, true,
 			"event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"content\":[]}}\n\nevent: " +
 				"content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\"," +
-				"\"text\":\"\"}}\n\ndata: {\"type\":\"ping\"}\n\n", fmt.Sprintf(anthropicText, "a"), anthropicStop},
-		{"anthropic tool", wire.Anthropic, true, ": x\n\n",
+				"\"text\":\"\"}}\n\ndata: {\"type\":\"ping\"}\n\n", fmt.Sprintf(anthropicText, "a"), anthropicStop,
+		},
+		{
+			"anthropic tool", wire.Anthropic, true, ": x\n\n",
 			"data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"tool_use\",\"id\":\"a\"," +
-				"\"name\":\"b\",\"input\":{}}}\n\n", anthropicStop},
-		{"anthropic redacted", wire.Anthropic, true, ": x\n\n",
+				"\"name\":\"b\",\"input\":{}}}\n\n", anthropicStop,
+		},
+		{
+			"anthropic redacted", wire.Anthropic, true, ": x\n\n",
 			"data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"redacted_thinking\"," +
-				"\"data\":\"x\"}}\n\n", anthropicStop},
-		{"openai", wire.OpenAIChat, true, ": keepalive 1/2\n\n" + fmt.Sprintf(chatText, ""), fmt.Sprintf(chatText, "a"),
-			chatDone},
-		{"openai reasoning", wire.OpenAIChat, true, fmt.Sprintf(chatText, ""),
-			"data: {\"choices\":[{\"delta\":{\"reasoning\":\"a\"}}]}\n\n", chatDone},
-		{"responses", wire.OpenAIResponses, true,
+				"\"data\":\"x\"}}\n\n", anthropicStop,
+		},
+		{
+			"openai", wire.OpenAIChat, true, ": keepalive 1/2\n\n" + fmt.Sprintf(chatText, ""), fmt.Sprintf(chatText, "a"),
+			chatDone,
+		},
+		{
+			"openai reasoning", wire.OpenAIChat, true, fmt.Sprintf(chatText, ""),
+			"data: {\"choices\":[{\"delta\":{\"reasoning\":\"a\"}}]}\n\n", chatDone,
+		},
+		{
+			"responses", wire.OpenAIResponses, true,
 			"event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"output\":[]}}\n\ndata: " +
 				"{\"type\":\"response.output_item.added\",\"output_index\":0,\"item\":{\"type\":\"message\",\"content\":[]}}\n\n",
-			fmt.Sprintf(responsesText, "a"), responsesEnd},
-		{"responses reasoning", wire.OpenAIResponses, true, ": x\n\n",
+			fmt.Sprintf(responsesText, "a"), responsesEnd,
+		},
+		{
+			"responses reasoning", wire.OpenAIResponses, true, ": x\n\n",
 			"data: {\"type\":\"response.output_item.added\",\"output_index\":0,\"item\":{\"type\":\"reasoning\"," +
-				"\"summary\":[]}}\n\n", responsesEnd},
-		{"responses call", wire.OpenAIResponses, true, ": x\n\n",
+				"\"summary\":[]}}\n\n", responsesEnd,
+		},
+		{
+			"responses call", wire.OpenAIResponses, true, ": x\n\n",
 			"data: {\"type\":\"response.output_item.added\",\"output_index\":0,\"item\":{\"type\":\"custom_tool_call\"," +
-				"\"call_id\":\"c\",\"name\":\"n\",\"input\":\"\"}}\n\n", responsesEnd},
+				"\"call_id\":\"c\",\"name\":\"n\",\"input\":\"\"}}\n\n", responsesEnd,
+		},
 		{"document", wire.OpenAIChat, false, "{\"choices\":[{\"message\":{\"content\":\"a\"}}]", "}", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -236,12 +266,16 @@ func TestDecoderTurnMidway(t *testing.T) {
 	d.Feed(fmt.Appendf(nil, anthropicText, " two"))
 	d.Feed([]byte("data: {\"type\":\"content_block_delta\",\"index\":1,\"delta\":{\"type\":\"input_json_delta\"," +
 		"\"partial_json\":\"{\\\"x\\\":1}\"}}\n\n" + anthropicStop))
-	if want := (&wire.Turn{Text: "one", Calls: []wire.Call{{ID: "a", Name: "b",
-		Arguments: "{}"}}}); !reflect.DeepEqual(midway, want) {
+	if want := (&wire.Turn{Text: "one", Calls: []wire.Call{{
+		ID: "a", Name: "b",
+		Arguments: "{}",
+	}}}); !reflect.DeepEqual(midway, want) {
 		t.Errorf("midway: got %+v, want %+v", midway, want)
 	}
-	if got, want := d.Turn(), (&wire.Turn{Text: "one two", Calls: []wire.Call{{ID: "a", Name: "b", Arguments: `{"x":1}`}},
-		Done: true}); !reflect.DeepEqual(got, want) {
+	if got, want := d.Turn(), (&wire.Turn{
+		Text: "one two", Calls: []wire.Call{{ID: "a", Name: "b", Arguments: `{"x":1}`}},
+		Done: true,
+	}); !reflect.DeepEqual(got, want) {
 		t.Errorf("at the end: got %+v, want %+v", got, want)
 	}
 }
@@ -398,12 +432,17 @@ func TestDecoderRefrains(t *testing.T) {
 		texts  []string
 		alike  int // events read by pattern
 	}{
-		{"anthropic", wire.Anthropic, anthropic, []string{"one", "two", "", `line\n\"quoted\"`, `\u00e9\ud83d\ude00`, "five",
-			"one"}, 6},
+		{"anthropic", wire.Anthropic, anthropic, []string{
+			"one", "two", "", `line\n\"quoted\"`, `\u00e9\ud83d\ude00`, "five",
+			"one",
+		}, 6},
 		{"escapes first", wire.Anthropic, anthropic, []string{`a\n`, "two", "three"}, 2},
 		{"empty first", wire.Anthropic, anthropic, []string{"", "two", "three"}, 1},
-		{"a member more", wire.Anthropic, anthropic,
-			[]string{"one", "two", `x","text":"y`, `x"},"delta":{"type":"text_delta","text":"z`, "four", "five"}, 2},
+		{
+			"a member more", wire.Anthropic, anthropic,
+			[]string{"one", "two", `x","text":"y`, `x"},"delta":{"type":"text_delta","text":"z`, "four", "five"},
+			2,
+		},
 		{"another value", wire.Anthropic, anthropic, []string{"one", `","index":1,"x":"`, "three"}, 0},
 		{"chat", wire.OpenAIChat, chat, []string{"one", "two", `\/three\t`, "", "five"}, 4},
 		{"calls", wire.OpenAIChat, call, []string{"{", `\"a\":`, "1", "}"}, 2},
@@ -417,8 +456,10 @@ func TestDecoderRefrains(t *testing.T) {
 		{"filled up with escapes", wire.OpenAIChat, func(s string) string {
 			return `{"choices":[{"index":0,"delta":{"content":"word"}}],"obfuscation":"` + s + `"}`
 		}, []string{"one", "two", `\n`, "four", `\q`, "six"}, 1},
-		{"too long to keep", wire.Anthropic, anthropic, []string{strings.Repeat("long ", wire.LongestTemplate/5), "two",
-			"three"}, 1},
+		{"too long to keep", wire.Anthropic, anthropic, []string{
+			strings.Repeat("long ", wire.LongestTemplate/5), "two",
+			"three",
+		}, 1},
 		{"broken escape", wire.Anthropic, anthropic, []string{"one", "two", `\q`, "four"}, 1},
 		{"open escape", wire.Anthropic, anthropic, []string{"one", "two", `\`, "four"}, 1},
 		{"control character", wire.Anthropic, anthropic, []string{"one", "two", "\x01", "four"}, 1},
@@ -522,8 +563,10 @@ func TestCallsAtOneIndex(t *testing.T) {
 		return `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{` + function + "}}]}}]}\n\n"
 	}
 	d := wire.NewDecoder(wire.OpenAIChat, true)
-	for _, function := range []string{`"name":"f","arguments":"{"`, `"arguments":"\"a\":"`, `"arguments":"1"`,
-		`"arguments":"}"`, `"name":"g","arguments":"{}"`} {
+	for _, function := range []string{
+		`"name":"f","arguments":"{"`, `"arguments":"\"a\":"`, `"arguments":"1"`,
+		`"arguments":"}"`, `"name":"g","arguments":"{}"`,
+	} {
 		d.Feed([]byte(event(function)))
 	}
 	want := []wire.Call{{Name: "f", Arguments: `{"a":1}`}, {Name: "g", Arguments: "{}"}}

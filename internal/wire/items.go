@@ -105,8 +105,10 @@ func (p *Parser) Enter(role Role, span rawjson.Span) {
 		return
 	}
 	p.seal()
-	p.View.Messages = reuse.Append(p.View.Messages, Message{Span: span, Content: span, First: int32(len(p.Blocks)),
-		Role: role})
+	p.View.Messages = reuse.Append(p.View.Messages, Message{
+		Span: span, Content: span, First: int32(len(p.Blocks)),
+		Role: role,
+	})
 	p.recognition.raw = append(p.recognition.raw, rawHash(span.Of(p.Body)))
 }
 

@@ -16,8 +16,10 @@ import (
 // TestRecallRuns: a parse that recalls whole runs gives the same view as a full parse, also after a
 // change in a run.
 func TestRecallRuns(t *testing.T) {
-	for format, answers := range map[wire.Format]string{wire.Anthropic: "assistant", wire.OpenAIChat: "assistant",
-		wire.Gemini: "model"} {
+	for format, answers := range map[wire.Format]string{
+		wire.Anthropic: "assistant", wire.OpenAIChat: "assistant",
+		wire.Gemini: "model",
+	} {
 		content, list := `"content":"%s %d."`, "messages"
 		if format == wire.Gemini {
 			content, list = `"parts":[{"text":"%s %d."}]`, "contents"
@@ -114,13 +116,17 @@ func TestCrowdedByWhatIsNew(t *testing.T) {
 func TestCrowdedHoweverItStands(t *testing.T) {
 	many := strings.Repeat(",", rawjson.MaxValues+1)
 	for format, bodies := range map[wire.Format][]string{
-		wire.Anthropic: {`{"model":"m","messages":[{"role":"user","content":"%s"}]}`,
-			`{"model":"m","messages":[{"role":"user","content":"x"}],"system":"%s"}`},
+		wire.Anthropic: {
+			`{"model":"m","messages":[{"role":"user","content":"%s"}]}`,
+			`{"model":"m","messages":[{"role":"user","content":"x"}],"system":"%s"}`,
+		},
 		wire.OpenAIChat:      {`{"model":"m","messages":[{"role":"user","content":"%s"}]}`},
 		wire.OpenAIResponses: {`{"model":"m","input":"%s"}`, `{"model":"m","input":[{"role":"user","content":"%s"}]}`},
 		wire.Gemini:          {`{"contents":[{"role":"user","parts":[{"text":"%s"}]}]}`},
-		wire.Interactions: {`{"model":"m","input":"%s"}`, `{"model":"m","input":[{"type":"text","text":"%s"}]}`,
-			`{"model":"m","input":{"type":"text","text":"%s"}}`},
+		wire.Interactions: {
+			`{"model":"m","input":"%s"}`, `{"model":"m","input":[{"type":"text","text":"%s"}]}`,
+			`{"model":"m","input":{"type":"text","text":"%s"}}`,
+		},
 	} {
 		for _, body := range bodies {
 			if _, err := wire.Parse(format, []byte(strings.Replace(body, "%s", "x", 1)), nil); err != nil {

@@ -20,8 +20,10 @@ func TestDetectGemini(t *testing.T) {
 		{"/v1beta/models/gemini-3.1-pro:generateContent", "/v1beta/models/", "gemini-3.1-pro", false},
 		{"/v1beta/models/gemini-3.1-pro:streamGenerateContent", "/v1beta/models/", "gemini-3.1-pro", true},
 		{"/team/v1/models/m:streamGenerateContent", "/team/v1/models/", "m", true},
-		{"/v1/projects/p/locations/l/publishers/google/models/m@001:generateContent",
-			"/v1/projects/p/locations/l/publishers/google/models/", "m@001", false},
+		{
+			"/v1/projects/p/locations/l/publishers/google/models/m@001:generateContent",
+			"/v1/projects/p/locations/l/publishers/google/models/", "m@001", false,
+		},
 		{"/v1beta/tunedModels/mine:generateContent", "/v1beta/tunedModels/", "mine", false},
 		{"/v1/projects/p/locations/l/endpoints/123:generateContent", "/v1/projects/p/locations/l/endpoints/", "123", false},
 		{"/v1beta/models/m:countTokens", "", "", false},
@@ -130,10 +132,14 @@ func TestParseGeminiRefuses(t *testing.T) {
 		{"no contents", `{"generationConfig":{}}`, wire.ErrShape},
 		{"contents empty", `{"contents":[]}`, wire.ErrShape},
 		{"contents an object", `{"contents":{"parts":[{"text":"a"}]}}`, wire.ErrSyntax},
-		{"contents twice", `{"contents":[{"parts":[{"text":"a"}]}],"contents":[{"parts":[{"text":"b"}]}]}`,
-			wire.ErrDuplicate},
-		{"system under two names",
-			`{"systemInstruction":{"parts":[]},"system_instruction":{"parts":[]},"contents":[{"parts":[]}]}`, wire.ErrDuplicate},
+		{
+			"contents twice", `{"contents":[{"parts":[{"text":"a"}]}],"contents":[{"parts":[{"text":"b"}]}]}`,
+			wire.ErrDuplicate,
+		},
+		{
+			"system under two names",
+			`{"systemInstruction":{"parts":[]},"system_instruction":{"parts":[]},"contents":[{"parts":[]}]}`, wire.ErrDuplicate,
+		},
 	} {
 		if _, err := wire.Parse(wire.Gemini, []byte(c.body), nil); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
@@ -173,12 +179,18 @@ func TestHashGemini(t *testing.T) {
 		{"not a thought", model(`{"text":"a","thought":false}`), model(`{"text":"a"}`), true},
 		{"nothing in a signature's place", model(`{` + call + `}`), model(`{` + call + `,` + skipped + `}`), true},
 		{"a signature", model(`{` + call + `}`), model(`{` + call + `,"thoughtSignature":"c2ln"}`), false},
-		{"another signature", model(`{` + call + `,"thoughtSignature":"c2ln"}`),
-			model(`{` + call + `,"thoughtSignature":"c2lo"}`), false},
-		{"another id", model(`{"functionCall":{"id":"1","name":"a"}}`), model(`{"functionCall":{"id":"2","name":"a"}}`),
-			false},
-		{"another response", user(`{"functionResponse":{"name":"a","response":{"output":"x"}}}`),
-			user(`{"functionResponse":{"name":"a","response":{"output":"y"}}}`), false},
+		{
+			"another signature", model(`{` + call + `,"thoughtSignature":"c2ln"}`),
+			model(`{` + call + `,"thoughtSignature":"c2lo"}`), false,
+		},
+		{
+			"another id", model(`{"functionCall":{"id":"1","name":"a"}}`), model(`{"functionCall":{"id":"2","name":"a"}}`),
+			false,
+		},
+		{
+			"another response", user(`{"functionResponse":{"name":"a","response":{"output":"x"}}}`),
+			user(`{"functionResponse":{"name":"a","response":{"output":"y"}}}`), false,
+		},
 	} {
 		a, b := mustParse(t, wire.Gemini, c.a), mustParse(t, wire.Gemini, c.b)
 		if (a.Blocks[0].Hash == b.Blocks[0].Hash) != c.same {
@@ -207,8 +219,12 @@ func TestSpliceGemini(t *testing.T) {
 		{"output", wire.Edit{at("package a"), wire.OpReplace, stub}, `"package a"`, `"stub"`},
 		{"error", wire.Edit{at(`no \"x\"`), wire.OpReplace, stub}, `"no \"x\""`, `"stub"`},
 		{"whole response", wire.Edit{at(`{"hour":7}`), wire.OpReplace, stub}, `{"hour":7}`, `{"output":"stub"}`},
-		{"whole response by an object", wire.Edit{at(`{"hour":7}`), wire.OpReplace, []byte(`{"a":1}`)}, `{"hour":7}`,
-			`{"a":1}`},
+		{
+			"whole response by an object",
+			wire.Edit{at(`{"hour":7}`), wire.OpReplace, []byte(`{"a":1}`)},
+			`{"hour":7}`,
+			`{"a":1}`,
+		},
 		{"args", wire.Edit{at(`"pattern"`), wire.OpReplace, []byte(`{}`)}, `{"pattern":"*"}`, `{}`},
 		{"thought", wire.Edit{at("hm"), wire.OpRemove, nil}, `{"text":"hm","thought":true},`, ``},
 		{"narration", wire.Edit{at("Let me"), wire.OpRemove, nil}, "{\"text\":\"Let me look.\"},\n  ", ``},

@@ -87,8 +87,10 @@ func TestParseInteractionsInputs(t *testing.T) {
 		{`[{"type":"user_input","content":"hi"}]`, `2/2/text|||"hi"||00010`, true},
 		{`[{"type":"user_input"}]`, ``, true},
 		{`[{"type":"user_input","content":7}]`, `2/2/other||||`, false},
-		{`[{"type":"model_output","content":[{"type":"text","text":"a"},{"type":"video"}]}]`,
-			"2/3/text|||\"a\"||10000000\n2/3/other|||||10000000", true},
+		{
+			`[{"type":"model_output","content":[{"type":"text","text":"a"},{"type":"video"}]}]`,
+			"2/3/text|||\"a\"||10000000\n2/3/other|||||10000000", true,
+		},
 		{`[{"type":"function_result","call_id":"c","result":""}]`, `2/4/tool_result|c||""||10000`, true},
 		{`[{"type":"function_result","call_id":"c","result":{"a":1}}]`, `2/4/tool_result|c||{"a":1}|`, true},
 		{`[{"type":"function_result","call_id":"c","result":[1]}]`, `2/4/tool_result|c|||`, true},
@@ -103,8 +105,10 @@ func TestParseInteractionsInputs(t *testing.T) {
 		}
 	}
 	one := mustParse(t, wire.Interactions, `{"input":"hi"}`)
-	for _, input := range []string{`{"type":"text","text":"hi"}`, `[{"text":"hi","type":"text","annotations":[]}]`,
-		`[{"type":"user_input","content":"hi"}]`, `[{"type":"user_input","content":[{"type":"text","text":"hi"}]}]`} {
+	for _, input := range []string{
+		`{"type":"text","text":"hi"}`, `[{"text":"hi","type":"text","annotations":[]}]`,
+		`[{"type":"user_input","content":"hi"}]`, `[{"type":"user_input","content":[{"type":"text","text":"hi"}]}]`,
+	} {
 		if v := mustParse(t, wire.Interactions, `{"input":`+input+`}`); v.Blocks[0].Hash != one.Blocks[0].Hash ||
 			v.First() != one.First() {
 			t.Errorf("%s is another than the text that it means", input)
@@ -206,20 +210,35 @@ func TestSpliceInteractions(t *testing.T) {
 		edit wire.Edit
 		want string // "" = refused
 	}{
-		{"a result", wire.Edit{Block: 9, Op: wire.OpReplace, Value: []byte(`"x"`)},
-			strings.Replace(stepsBody, `"text of a"`, `"x"`, 1)},
-		{"an answer", wire.Edit{Block: 13, Op: wire.OpRemove},
+		{
+			"a result",
+			wire.Edit{Block: 9, Op: wire.OpReplace, Value: []byte(`"x"`)},
+			strings.Replace(stepsBody, `"text of a"`, `"x"`, 1),
+		},
+		{
+			"an answer",
+			wire.Edit{Block: 13, Op: wire.OpRemove},
 			strings.Replace(stepsBody, "{\"type\":\"model_output\",\"content\":[{\"type\":\"text\",\"text\":\"done\"}]},\n", "",
-				1)},
+				1),
+		},
 		{"the call of a thought", wire.Edit{Block: 7, Op: wire.OpReplace, Value: []byte(`{}`)}, ""},
-		{"the next call", wire.Edit{Block: 8, Op: wire.OpReplace, Value: []byte(`{}`)},
-			strings.Replace(stepsBody, `{"path":"b"}`, `{}`, 1)},
+		{
+			"the next call",
+			wire.Edit{Block: 8, Op: wire.OpReplace, Value: []byte(`{}`)},
+			strings.Replace(stepsBody, `{"path":"b"}`, `{}`, 1),
+		},
 		{"a thought", wire.Edit{Block: 6, Op: wire.OpRemove}, ""},
 		{"a search", wire.Edit{Block: 12, Op: wire.OpRemove}, ""},
-		{"a step in front", wire.Edit{Block: 13, Op: wire.OpBefore, Value: []byte(`{"n":1}`)},
-			strings.Replace(stepsBody, `{"type":"model_output"`, `{"n":1},{"type":"model_output"`, 1)},
-		{"a step behind the answer", wire.Edit{Block: 7, Op: wire.OpAfterMessage, Value: []byte(`{"n":1}`)},
-			strings.Replace(stepsBody, `{"path":"b"}}`, `{"path":"b"}},{"n":1}`, 1)},
+		{
+			"a step in front",
+			wire.Edit{Block: 13, Op: wire.OpBefore, Value: []byte(`{"n":1}`)},
+			strings.Replace(stepsBody, `{"type":"model_output"`, `{"n":1},{"type":"model_output"`, 1),
+		},
+		{
+			"a step behind the answer",
+			wire.Edit{Block: 7, Op: wire.OpAfterMessage, Value: []byte(`{"n":1}`)},
+			strings.Replace(stepsBody, `{"path":"b"}}`, `{"path":"b"}},{"n":1}`, 1),
+		},
 	} {
 		got, err := v.Splice([]wire.Edit{c.edit})
 		if c.want == "" {

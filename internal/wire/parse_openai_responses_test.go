@@ -54,8 +54,10 @@ func TestParseResponses(t *testing.T) {
 	for i, m := range v.Messages {
 		roles[i] = m.Role
 	}
-	if want := []wire.Role{wire.RoleSystem, wire.RoleSystem, wire.RoleUser, wire.RoleUser, wire.RoleAssistant,
-		wire.RoleTool}; len(roles) != len(want) || roles[4] != want[4] || roles[5] != want[5] {
+	if want := []wire.Role{
+		wire.RoleSystem, wire.RoleSystem, wire.RoleUser, wire.RoleUser, wire.RoleAssistant,
+		wire.RoleTool,
+	}; len(roles) != len(want) || roles[4] != want[4] || roles[5] != want[5] {
 		t.Errorf("messages of %v, want %v", roles, want)
 	}
 }
@@ -66,17 +68,25 @@ func TestParseResponsesItems(t *testing.T) {
 		{`{"role":"user","content":"hi"}`, `2/2/text|||"hi"||00010`},
 		{`{"role":"assistant","content":"hi"}`, `2/3/text|||"hi"|`},
 		{`{"type":"message","role":"system","content":""}`, `2/1/text|||""||10010`},
-		{`{"role":"user","content":[{"type":"input_text","text":"a","prompt_cache_breakpoint":{"mode":"explicit"}}]}`,
-			`2/2/text|||"a"|{"mode":"explicit"}`},
-		{`{"role":"user","content":[{"type":"input_file","file_id":"f"},{"type":"input_audio"}]}`,
-			"2/2/document||||\n2/2/other||||"},
-		{`{"role":"assistant","content":[{"type":"output_text","text":"a"},{"type":"refusal","refusal":"b"}]}`,
-			"2/3/text|||\"a\"||10000000\n2/3/other|||||10000000"},
+		{
+			`{"role":"user","content":[{"type":"input_text","text":"a","prompt_cache_breakpoint":{"mode":"explicit"}}]}`,
+			`2/2/text|||"a"|{"mode":"explicit"}`,
+		},
+		{
+			`{"role":"user","content":[{"type":"input_file","file_id":"f"},{"type":"input_audio"}]}`,
+			"2/2/document||||\n2/2/other||||",
+		},
+		{
+			`{"role":"assistant","content":[{"type":"output_text","text":"a"},{"type":"refusal","refusal":"b"}]}`,
+			"2/3/text|||\"a\"||10000000\n2/3/other|||||10000000",
+		},
 		{`{"type":"function_call_output","call_id":"c","output":"o"}`, `2/4/tool_result|c||"o"|`},
 		{`{"type":"function_call_output","call_id":"c","output":""}`, `2/4/tool_result|c||""||10000`},
 		{`{"type":"function_call_output","output":{"a":1}}`, `2/4/tool_result||||`},
-		{`{"type":"local_shell_call","id":"ls_1","call_id":"c","action":{"type":"exec","command":["ls"]}}`,
-			`2/3/tool_use|c|local_shell|{"type":"exec","command":["ls"]}|`},
+		{
+			`{"type":"local_shell_call","id":"ls_1","call_id":"c","action":{"type":"exec","command":["ls"]}}`,
+			`2/3/tool_use|c|local_shell|{"type":"exec","command":["ls"]}|`,
+		},
 		{`{"type":"local_shell_call_output","id":"ls_1","output":"o"}`, `2/4/tool_result|ls_1||"o"|`},
 		{`{"type":"apply_patch_call","call_id":"c","operation":{"diff":"x"}}`, `2/3/tool_use|c|apply_patch||`},
 		{`{"type":"shell_call_output","call_id":"c","output":[{"stdout":"x","stderr":""}]}`, `2/4/tool_result|c|||`},
@@ -126,30 +136,48 @@ func TestResponsesHashIsCanonical(t *testing.T) {
 		name, a, b string
 		same       bool
 	}{
-		{"ids", `{"type":"function_call","id":"fc_1","call_id":"c","name":"n","arguments":"{}"}`,
-			`{"type":"function_call","id":"fc_2","call_id":"c","name":"n","arguments":"{}","status":"completed"}`, true},
-		{"ids of messages", `{"type":"message","id":"a","role":"assistant","content":[{"type":"output_text","text":"x"}]}`,
+		{
+			"ids", `{"type":"function_call","id":"fc_1","call_id":"c","name":"n","arguments":"{}"}`,
+			`{"type":"function_call","id":"fc_2","call_id":"c","name":"n","arguments":"{}","status":"completed"}`, true,
+		},
+		{
+			"ids of messages", `{"type":"message","id":"a","role":"assistant","content":[{"type":"output_text","text":"x"}]}`,
 			`{"type":"message","id":"b","role":"assistant","content":[{"type":"output_text","text":"x","annotations":[],` +
-				`"logprobs":[]}]}`, true},
-		{"notes", `{"role":"user","content":"x"}`,
+				`"logprobs":[]}]}`, true,
+		},
+		{
+			"notes", `{"role":"user","content":"x"}`,
 			`{"role":"user","content":[{"type":"input_text","text":"x"}],` +
-				`"internal_chat_message_metadata_passthrough":{"turn_id":"1"}}`, true},
-		{"breakpoint", `{"role":"user","content":[{"type":"input_text","text":"x"}]}`,
-			`{"role":"user","content":[{"type":"input_text","text":"x","prompt_cache_breakpoint":{"mode":"explicit"}}]}`, true},
+				`"internal_chat_message_metadata_passthrough":{"turn_id":"1"}}`, true,
+		},
+		{
+			"breakpoint", `{"role":"user","content":[{"type":"input_text","text":"x"}]}`,
+			`{"role":"user","content":[{"type":"input_text","text":"x","prompt_cache_breakpoint":{"mode":"explicit"}}]}`, true,
+		},
 		{"output as a part", output + `"x"}`, output + `[{"type":"input_text","text":"x"}],"id":"fco_1"}`, true},
-		{"output of two parts", output + `"x"}`,
-			output + `[{"type":"input_text","text":"x"},{"type":"input_text","text":"y"}]}`, false},
-		{"reasoning", `{"type":"reasoning","id":"rs_1","encrypted_content":"a"}`,
-			`{"type":"reasoning","id":"rs_2","encrypted_content":"a"}`, true},
-		{"other reasoning", `{"type":"reasoning","encrypted_content":"a"}`, `{"type":"reasoning","encrypted_content":"b"}`,
-			false},
+		{
+			"output of two parts", output + `"x"}`,
+			output + `[{"type":"input_text","text":"x"},{"type":"input_text","text":"y"}]}`, false,
+		},
+		{
+			"reasoning", `{"type":"reasoning","id":"rs_1","encrypted_content":"a"}`,
+			`{"type":"reasoning","id":"rs_2","encrypted_content":"a"}`, true,
+		},
+		{
+			"other reasoning", `{"type":"reasoning","encrypted_content":"a"}`, `{"type":"reasoning","encrypted_content":"b"}`,
+			false,
+		},
 		{"references", `{"type":"item_reference","id":"a"}`, `{"type":"item_reference","id":"b"}`, false},
-		{"other call", `{"type":"function_call","call_id":"c","name":"n","arguments":"{}"}`,
-			`{"type":"function_call","call_id":"d","name":"n","arguments":"{}"}`, false},
+		{
+			"other call", `{"type":"function_call","call_id":"c","name":"n","arguments":"{}"}`,
+			`{"type":"function_call","call_id":"d","name":"n","arguments":"{}"}`, false,
+		},
 		{"phase", `{"role":"assistant","content":"x","phase":"commentary"}`, `{"role":"assistant","content":"x"}`, false},
 		{"other role", `{"role":"user","content":"x"}`, `{"role":"developer","content":"x"}`, false},
-		{"tools", `{"type":"additional_tools","id":"at_1","tools":[{"type":"custom","name":"a"}]}`,
-			`{"type":"additional_tools","id":"at_2","tools":[{"type":"custom","name":"a"}]}`, true},
+		{
+			"tools", `{"type":"additional_tools","id":"at_1","tools":[{"type":"custom","name":"a"}]}`,
+			`{"type":"additional_tools","id":"at_2","tools":[{"type":"custom","name":"a"}]}`, true,
+		},
 	} {
 		a, b := mustParse(t, wire.OpenAIResponses, `{"input":[`+c.a+`]}`),
 			mustParse(t, wire.OpenAIResponses, `{"input":[`+c.b+`]}`)
@@ -245,23 +273,41 @@ func TestSpliceResponses(t *testing.T) {
 		edits []wire.Edit
 		want  string // "" = refused
 	}{
-		{"text in the middle", []wire.Edit{{Block: 3, Op: wire.OpRemove}},
-			strings.Replace(body, `{"role":"assistant","content":[{"type":"output_text","text":"b"}]} , `, "", 1)},
-		{"text at the end of the answer", []wire.Edit{{Block: 5, Op: wire.OpRemove}},
-			strings.Replace(body, `{"role":"assistant","content":"c"},`, "", 1)},
-		{"two texts", []wire.Edit{{Block: 3, Op: wire.OpRemove}, {Block: 5, Op: wire.OpRemove}},
+		{
+			"text in the middle",
+			[]wire.Edit{{Block: 3, Op: wire.OpRemove}},
+			strings.Replace(body, `{"role":"assistant","content":[{"type":"output_text","text":"b"}]} , `, "", 1),
+		},
+		{
+			"text at the end of the answer",
+			[]wire.Edit{{Block: 5, Op: wire.OpRemove}},
+			strings.Replace(body, `{"role":"assistant","content":"c"},`, "", 1),
+		},
+		{
+			"two texts",
+			[]wire.Edit{{Block: 3, Op: wire.OpRemove}, {Block: 5, Op: wire.OpRemove}},
 			strings.Replace(strings.Replace(body, `{"role":"assistant","content":"c"},`, "", 1),
-				`{"role":"assistant","content":[{"type":"output_text","text":"b"}]} , `, "", 1)},
+				`{"role":"assistant","content":[{"type":"output_text","text":"b"}]} , `, "", 1),
+		},
 		{"what follows reasoning", []wire.Edit{{Block: 2, Op: wire.OpRemove}}, ""},
 		{"reasoning", []wire.Edit{{Block: 1, Op: wire.OpRemove}}, ""},
 		{"a call", []wire.Edit{{Block: 4, Op: wire.OpRemove}}, ""},
-		{"replace an output", []wire.Edit{{Block: 6, Op: wire.OpReplace, Value: []byte(`"x"`)}},
-			strings.Replace(body, `"output":"o"`, `"output":"x"`, 1)},
-		{"replace arguments", []wire.Edit{{Block: 4, Op: wire.OpReplace, Value: []byte(`"[]"`)}},
-			strings.Replace(body, `"arguments":"{}"`, `"arguments":"[]"`, 1)},
-		{"mark a text", []wire.Edit{{Block: 0, Op: wire.OpMark, Value: mark}},
+		{
+			"replace an output",
+			[]wire.Edit{{Block: 6, Op: wire.OpReplace, Value: []byte(`"x"`)}},
+			strings.Replace(body, `"output":"o"`, `"output":"x"`, 1),
+		},
+		{
+			"replace arguments",
+			[]wire.Edit{{Block: 4, Op: wire.OpReplace, Value: []byte(`"[]"`)}},
+			strings.Replace(body, `"arguments":"{}"`, `"arguments":"[]"`, 1),
+		},
+		{
+			"mark a text",
+			[]wire.Edit{{Block: 0, Op: wire.OpMark, Value: mark}},
 			strings.Replace(body, `"content":"hi"`,
-				`"content":[{"type":"input_text","text":"hi","prompt_cache_breakpoint":{"mode":"explicit"}}]`, 1)},
+				`"content":[{"type":"input_text","text":"hi","prompt_cache_breakpoint":{"mode":"explicit"}}]`, 1),
+		},
 		{"mark an answer", []wire.Edit{{Block: 2, Op: wire.OpMark, Value: mark}}, ""},
 		{"mark an output", []wire.Edit{{Block: 6, Op: wire.OpMark, Value: mark}}, ""},
 	} {
@@ -279,16 +325,22 @@ func TestSpliceResponses(t *testing.T) {
 		})
 	}
 	for _, c := range []struct{ name, body, want string }{
-		{"input a text", `{"input":"hi"}`,
+		{
+			"input a text", `{"input":"hi"}`,
 			`{"input":[{"role":"user","content":[{"type":"input_text","text":"hi",` +
-				`"prompt_cache_breakpoint":{"mode":"explicit"}}]}]}`},
-		{"a part with a marker of null",
+				`"prompt_cache_breakpoint":{"mode":"explicit"}}]}]}`,
+		},
+		{
+			"a part with a marker of null",
 			`{"input":[{"role":"user","content":[{"prompt_cache_breakpoint": null,"type":"input_text","text":"hi"}]}]}`,
 			`{"input":[{"role":"user","content":[{"prompt_cache_breakpoint": {"mode":"explicit"},"type":"input_text",` +
-				`"text":"hi"}]}]}`},
-		{"a part", `{"input":[{"role":"user","content":[{"type":"input_text","text":"hi"}]}]}`,
+				`"text":"hi"}]}]}`,
+		},
+		{
+			"a part", `{"input":[{"role":"user","content":[{"type":"input_text","text":"hi"}]}]}`,
 			`{"input":[{"role":"user","content":[{"type":"input_text","text":"hi",` +
-				`"prompt_cache_breakpoint":{"mode":"explicit"}}]}]}`},
+				`"prompt_cache_breakpoint":{"mode":"explicit"}}]}]}`,
+		},
 	} {
 		got, err := mustParse(t, wire.OpenAIResponses, c.body).Splice([]wire.Edit{{Block: 0, Op: wire.OpMark, Value: mark}})
 		if err != nil || string(got) != c.want {
@@ -297,8 +349,10 @@ func TestSpliceResponses(t *testing.T) {
 	}
 	last := `{"input":[{"role":"user","content":"hi"},{"type":"function_call","call_id":"c","name":"f",` +
 		`"arguments":"{}"} , {"role":"assistant","content":"a"},{"role":"assistant","content":"b"} ]}`
-	got, err := mustParse(t, wire.OpenAIResponses, last).Splice([]wire.Edit{{Block: 2, Op: wire.OpRemove},
-		{Block: 3, Op: wire.OpRemove}})
+	got, err := mustParse(t, wire.OpenAIResponses, last).Splice([]wire.Edit{
+		{Block: 2, Op: wire.OpRemove},
+		{Block: 3, Op: wire.OpRemove},
+	})
 	if want := `{"input":[{"role":"user","content":"hi"},{"type":"function_call","call_id":"c","name":"f",` +
 		`"arguments":"{}"}  ]}`; err != nil || string(got) != want {
 		t.Errorf("at the end: got %s, %v\nwant %s", got, err, want)
@@ -329,8 +383,10 @@ func BenchmarkParseResponses(b *testing.B) {
 	for name, size := range map[string]int{"200KB": 200 << 10, "1MB": 1 << 20} {
 		before, after := responsesGrowing(size)
 		v := mustParse(b, wire.OpenAIResponses, string(before))
-		for kind, recall := range map[string]func(wire.Hash) *wire.Known{"cold": nil,
-			"known": func(wire.Hash) *wire.Known { return v.Known() }} {
+		for kind, recall := range map[string]func(wire.Hash) *wire.Known{
+			"cold":  nil,
+			"known": func(wire.Hash) *wire.Known { return v.Known() },
+		} {
 			b.Run(name+"/"+kind, func(b *testing.B) {
 				b.SetBytes(int64(len(after)))
 				b.ReportAllocs()

@@ -112,8 +112,10 @@ func TestParseRefuses(t *testing.T) {
 		{"no messages", `{"model":"m"}`, wire.ErrShape},
 		{"messages empty", `{"messages":[]}`, wire.ErrShape},
 		{"messages not an array", `{"messages":{}}`, wire.ErrSyntax},
-		{"messages twice", `{"messages":[{"role":"user","content":"a"}],"messages":[{"role":"user","content":"b"}]}`,
-			wire.ErrDuplicate},
+		{
+			"messages twice", `{"messages":[{"role":"user","content":"a"}],"messages":[{"role":"user","content":"b"}]}`,
+			wire.ErrDuplicate,
+		},
 		{"system twice", `{"system":"a","system":"b","messages":[{"role":"user","content":"a"}]}`, wire.ErrDuplicate},
 		{"escaped key", `{"mess\u0061ges":[],"messages":[{"role":"user","content":"a"}]}`, wire.ErrSyntax},
 		{"too deep", `{"x":` + deep + `,"messages":[{"role":"user","content":"a"}]}`, wire.ErrSyntax},
@@ -153,29 +155,45 @@ func TestHashIsCanonical(t *testing.T) {
 		same bool
 	}{
 		{"string and array", message(`"hi"`), message(`[{"type":"text","text":"hi"}]`), true},
-		{"marker", message(`[{"type":"text","text":"hi"}]`),
-			message(`[{"type":"text","text":"hi","cache_control":{"type":"ephemeral"}}]`), true},
-		{"space between members", message(`[{"type":"text","text":"hi"}]`),
-			message(`[ { "type" : "text" , "text" : "hi" } ]`), true},
+		{
+			"marker", message(`[{"type":"text","text":"hi"}]`),
+			message(`[{"type":"text","text":"hi","cache_control":{"type":"ephemeral"}}]`), true,
+		},
+		{
+			"space between members", message(`[{"type":"text","text":"hi"}]`),
+			message(`[ { "type" : "text" , "text" : "hi" } ]`), true,
+		},
 		{"other text", message(`"hi"`), message(`"ho"`), false},
 		{"other role", message(`"hi"`), strings.Replace(message(`"hi"`), "user", "assistant", 1), false},
 		{"result string and array", result(`"x"`), result(`[{"type":"text","text":"x"}]`), true},
 		{"result of two texts", result(`"x"`), result(`[{"type":"text","text":"x"},{"type":"text","text":"y"}]`), false},
 		{"is_error false", result(`"x"`), result(`"x","is_error":false`), true},
 		{"is_error true", result(`"x"`), result(`"x","is_error":true`), false},
-		{"attribution", system(`[{"type":"text","text":"` + wire.AttributionLine + ` cch=1;"},{"type":"text","text":"S"}]`),
+		{
+			"attribution", system(`[{"type":"text","text":"` + wire.AttributionLine + ` cch=1;"},{"type":"text","text":"S"}]`),
 			system(`[{"type":"text","text":"` + wire.AttributionLine + ` cch=2; cc_prev_req=3;"},{"type":"text","text":"S"}]`),
-			true},
-		{"attribution and none", system(`[{"type":"text","text":"` + wire.AttributionLine + ` cch=1;"}]`),
-			system(`[{"type":"text","text":"cch=1;"}]`), false},
-		{"attribution and more", system(`[{"type":"text","text":"` + wire.AttributionLine + ` cch=1;\nS"}]`),
-			system(`[{"type":"text","text":"` + wire.AttributionLine + ` cch=2;\nS"}]`), false},
-		{"attribution as a string", system(`"` + wire.AttributionLine + ` cch=1;"`),
-			system(`"` + wire.AttributionLine + ` cch=2;"`), false},
-		{"attribution in a message", message(`"` + wire.AttributionLine + ` cch=1;"`),
-			message(`"` + wire.AttributionLine + ` cch=2;"`), false},
-		{"citations count", message(`[{"type":"text","text":"hi"}]`), message(`[{"type":"text","text":"hi","citations":[]}]`),
-			false},
+			true,
+		},
+		{
+			"attribution and none", system(`[{"type":"text","text":"` + wire.AttributionLine + ` cch=1;"}]`),
+			system(`[{"type":"text","text":"cch=1;"}]`), false,
+		},
+		{
+			"attribution and more", system(`[{"type":"text","text":"` + wire.AttributionLine + ` cch=1;\nS"}]`),
+			system(`[{"type":"text","text":"` + wire.AttributionLine + ` cch=2;\nS"}]`), false,
+		},
+		{
+			"attribution as a string", system(`"` + wire.AttributionLine + ` cch=1;"`),
+			system(`"` + wire.AttributionLine + ` cch=2;"`), false,
+		},
+		{
+			"attribution in a message", message(`"` + wire.AttributionLine + ` cch=1;"`),
+			message(`"` + wire.AttributionLine + ` cch=2;"`), false,
+		},
+		{
+			"citations count", message(`[{"type":"text","text":"hi"}]`), message(`[{"type":"text","text":"hi","citations":[]}]`),
+			false,
+		},
 	} {
 		a, b := mustParse(t, wire.Anthropic, c.a), mustParse(t, wire.Anthropic, c.b)
 		if (a.Blocks[0].Hash == b.Blocks[0].Hash) != c.same {
@@ -215,8 +233,10 @@ func TestRecall(t *testing.T) {
 		}
 		return known
 	}
-	for i, body := range []string{first, second, third, third, second,
-		strings.Replace(third, `"system":"s"`, `"system":"new","x":1`, 1)} {
+	for i, body := range []string{
+		first, second, third, third, second,
+		strings.Replace(third, `"system":"s"`, `"system":"new","x":1`, 1),
+	} {
 		v, err := wire.Parse(wire.Anthropic, []byte(body), recall)
 		if err != nil {
 			t.Fatal(err)
@@ -305,32 +325,59 @@ func TestSplice(t *testing.T) {
 		want  string // "" = refused
 	}{
 		{"nothing", nil, body},
-		{"remove first", []wire.Edit{{Block: 1, Op: wire.OpRemove}},
-			strings.Replace(body, `{"type":"thinking","thinking":"a","signature":"s"}, `, "", 1)},
+		{
+			"remove first",
+			[]wire.Edit{{Block: 1, Op: wire.OpRemove}},
+			strings.Replace(body, `{"type":"thinking","thinking":"a","signature":"s"}, `, "", 1),
+		},
 		{"remove middle", []wire.Edit{{Block: 2, Op: wire.OpRemove}}, strings.Replace(body, `{"type":"text","text":"b"},`, "",
 			1)},
 		{"remove last", []wire.Edit{{Block: 3, Op: wire.OpRemove}}, strings.Replace(body, `,{"type":"text","text":"c"}`, "",
 			1)},
-		{"remove two", []wire.Edit{{Block: 3, Op: wire.OpRemove}, {Block: 1, Op: wire.OpRemove}},
+		{
+			"remove two",
+			[]wire.Edit{{Block: 3, Op: wire.OpRemove}, {Block: 1, Op: wire.OpRemove}},
 			strings.Replace(strings.Replace(body, `{"type":"thinking","thinking":"a","signature":"s"}, `, "", 1),
-				`,{"type":"text","text":"c"}`, "", 1)},
-		{"remove tail", []wire.Edit{{Block: 2, Op: wire.OpRemove}, {Block: 3, Op: wire.OpRemove}},
-			strings.Replace(body, `, {"type":"text","text":"b"},{"type":"text","text":"c"}`, "", 1)},
-		{"remove all", []wire.Edit{{Block: 1, Op: wire.OpRemove}, {Block: 2, Op: wire.OpRemove},
-			{Block: 3, Op: wire.OpRemove}}, ""},
+				`,{"type":"text","text":"c"}`, "", 1),
+		},
+		{
+			"remove tail",
+			[]wire.Edit{{Block: 2, Op: wire.OpRemove}, {Block: 3, Op: wire.OpRemove}},
+			strings.Replace(body, `, {"type":"text","text":"b"},{"type":"text","text":"c"}`, "", 1),
+		},
+		{"remove all", []wire.Edit{
+			{Block: 1, Op: wire.OpRemove},
+			{Block: 2, Op: wire.OpRemove},
+			{Block: 3, Op: wire.OpRemove},
+		}, ""},
 		{"remove the only", []wire.Edit{{Block: 0, Op: wire.OpRemove}}, ""},
-		{"replace", []wire.Edit{{Block: 2, Op: wire.OpReplace, Value: []byte(`"B!"`)}},
-			strings.Replace(body, `"b"`, `"B!"`, 1)},
-		{"mark", []wire.Edit{{Block: 2, Op: wire.OpMark, Value: mark}},
-			strings.Replace(body, `"text":"b"`, `"text":"b","cache_control":{"type":"ephemeral"}`, 1)},
-		{"mark and replace a string", []wire.Edit{{Block: 0, Op: wire.OpMark, Value: mark},
-			{Block: 0, Op: wire.OpReplace, Value: []byte(`"x"`)}},
-			strings.Replace(body, `"hi"`, `[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}]`, 1)},
+		{
+			"replace",
+			[]wire.Edit{{Block: 2, Op: wire.OpReplace, Value: []byte(`"B!"`)}},
+			strings.Replace(body, `"b"`, `"B!"`, 1),
+		},
+		{
+			"mark",
+			[]wire.Edit{{Block: 2, Op: wire.OpMark, Value: mark}},
+			strings.Replace(body, `"text":"b"`, `"text":"b","cache_control":{"type":"ephemeral"}`, 1),
+		},
+		{
+			"mark and replace a string",
+			[]wire.Edit{
+				{Block: 0, Op: wire.OpMark, Value: mark},
+				{Block: 0, Op: wire.OpReplace, Value: []byte(`"x"`)},
+			},
+			strings.Replace(body, `"hi"`, `[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}]`, 1),
+		},
 		{"mark thinking", []wire.Edit{{Block: 1, Op: wire.OpMark, Value: mark}}, ""},
-		{"replace twice", []wire.Edit{{Block: 2, Op: wire.OpReplace, Value: []byte(`"x"`)},
-			{Block: 2, Op: wire.OpReplace, Value: []byte(`"y"`)}}, ""},
-		{"replace and remove", []wire.Edit{{Block: 2, Op: wire.OpReplace, Value: []byte(`"x"`)},
-			{Block: 2, Op: wire.OpRemove}}, ""},
+		{"replace twice", []wire.Edit{
+			{Block: 2, Op: wire.OpReplace, Value: []byte(`"x"`)},
+			{Block: 2, Op: wire.OpReplace, Value: []byte(`"y"`)},
+		}, ""},
+		{"replace and remove", []wire.Edit{
+			{Block: 2, Op: wire.OpReplace, Value: []byte(`"x"`)},
+			{Block: 2, Op: wire.OpRemove},
+		}, ""},
 		{"out of range", []wire.Edit{{Block: 9, Op: wire.OpRemove}}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -354,12 +401,18 @@ func TestSplice(t *testing.T) {
 func TestSpliceChat(t *testing.T) {
 	const call = `"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]`
 	for _, c := range []struct{ name, message, want string }{
-		{"reasoning first", `{"reasoning_content":"r", "role":"assistant","content":"t",` + call + `}`,
-			`{"role":"assistant","content":null,` + call + `}`},
-		{"reasoning last", `{"role":"assistant","content":"t",` + call + ` , "reasoning_content":"r"}`,
-			`{"role":"assistant","content":null,` + call + ` }`},
-		{"parts", `{"role":"assistant","content":[{"type":"text","text":"t"}],"reasoning":"r",` + call + `}`,
-			`{"role":"assistant","content":null,` + call + `}`},
+		{
+			"reasoning first", `{"reasoning_content":"r", "role":"assistant","content":"t",` + call + `}`,
+			`{"role":"assistant","content":null,` + call + `}`,
+		},
+		{
+			"reasoning last", `{"role":"assistant","content":"t",` + call + ` , "reasoning_content":"r"}`,
+			`{"role":"assistant","content":null,` + call + ` }`,
+		},
+		{
+			"parts", `{"role":"assistant","content":[{"type":"text","text":"t"}],"reasoning":"r",` + call + `}`,
+			`{"role":"assistant","content":null,` + call + `}`,
+		},
 	} {
 		v := mustParse(t, wire.OpenAIChat, `{"messages":[`+c.message+`]}`)
 		if v.Blocks[0].Kind != wire.KindThinking || v.Blocks[1].Kind != wire.KindText ||

@@ -26,23 +26,43 @@ func TestParsePrograms(t *testing.T) {
 		caller []string
 		want   string // the kinds of the call and the result
 	}{
-		{"code execution", wire.Anthropic, pair, []string{`,"caller":{"type":"code_execution_20250825","tool_id":"s1"}`},
-			"program program"},
-		{"a later version", wire.Anthropic, pair, []string{`,"caller":{"tool_id":"s1","type":"code_execution_20290101"}`},
-			"program program"},
+		{
+			"code execution", wire.Anthropic, pair,
+			[]string{`,"caller":{"type":"code_execution_20250825","tool_id":"s1"}`},
+			"program program",
+		},
+		{
+			"a later version", wire.Anthropic, pair,
+			[]string{`,"caller":{"tool_id":"s1","type":"code_execution_20290101"}`},
+			"program program",
+		},
 		{"the model", wire.Anthropic, pair, []string{`,"caller":{"type":"direct"}`}, "tool_use tool_result"},
 		{"null", wire.Anthropic, pair, []string{`,"caller":null`}, "tool_use tool_result"},
 		{"no caller", wire.Anthropic, pair, []string{``}, "tool_use tool_result"},
-		{"both say so", wire.OpenAIResponses, items, []string{`,"caller":{"type":"program","caller_id":"p"}`,
-			`,"caller":{"type":"program","caller_id":"p"}`}, "program program"},
-		{"only the call says so", wire.OpenAIResponses, items, []string{`,"caller":{"type":"program","caller_id":"p"}`, ``},
-			"program program"},
-		{"only the output says so", wire.OpenAIResponses, items, []string{``, `,"caller":{"type":"program","caller_id":"p"}`},
-			"tool_use program"},
-		{"the model, item by item", wire.OpenAIResponses, items,
-			[]string{`,"caller":{"type":"direct"}`, `,"caller":{"type":"direct"}`}, "tool_use tool_result"},
-		{"chat", wire.OpenAIChat, chat, []string{`,"caller":{"type":"code_execution_20250825","tool_id":"s1"}`},
-			"program program"},
+		{"both say so", wire.OpenAIResponses, items, []string{
+			`,"caller":{"type":"program","caller_id":"p"}`,
+			`,"caller":{"type":"program","caller_id":"p"}`,
+		}, "program program"},
+		{
+			"only the call says so", wire.OpenAIResponses, items,
+			[]string{`,"caller":{"type":"program","caller_id":"p"}`, ``},
+			"program program",
+		},
+		{
+			"only the output says so", wire.OpenAIResponses, items,
+			[]string{``, `,"caller":{"type":"program","caller_id":"p"}`},
+			"tool_use program",
+		},
+		{
+			"the model, item by item", wire.OpenAIResponses, items,
+			[]string{`,"caller":{"type":"direct"}`, `,"caller":{"type":"direct"}`},
+			"tool_use tool_result",
+		},
+		{
+			"chat", wire.OpenAIChat, chat,
+			[]string{`,"caller":{"type":"code_execution_20250825","tool_id":"s1"}`},
+			"program program",
+		},
 		{"chat, the model", wire.OpenAIChat, chat, []string{`,"caller":{"type":"direct"}`}, "tool_use tool_result"},
 	} {
 		list := c.list

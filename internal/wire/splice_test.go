@@ -24,20 +24,35 @@ func TestInsert(t *testing.T) {
 		edits []wire.Edit
 		want  string
 	}{
-		{"tool", []wire.Edit{{0, wire.OpAfter, []byte(`{"name":"u"}`)}},
-			strings.Replace(body, `{"name":"t"}`, `{"name":"t"},{"name":"u"}`, 1)},
-		{"split", []wire.Edit{{3, wire.OpBefore, []byte(`1`)}, {3, wire.OpSplit, []byte(`2`)}, {3, wire.OpRemove, nil}},
+		{
+			"tool",
+			[]wire.Edit{{0, wire.OpAfter, []byte(`{"name":"u"}`)}},
+			strings.Replace(body, `{"name":"t"}`, `{"name":"t"},{"name":"u"}`, 1),
+		},
+		{
+			"split",
+			[]wire.Edit{{3, wire.OpBefore, []byte(`1`)}, {3, wire.OpSplit, []byte(`2`)}, {3, wire.OpRemove, nil}},
 			strings.Replace(body, `{"type":"text","text":"b"}, {"type":"thinking","thinking":"c","signature":"s"},`,
-				`{"type":"text","text":"b"},1]},2,{"role":"assistant","content":[`, 1)},
-		{"before all", []wire.Edit{{2, wire.OpSplit, []byte(`2`)}, {2, wire.OpRemove, nil}},
+				`{"type":"text","text":"b"},1]},2,{"role":"assistant","content":[`, 1),
+		},
+		{
+			"before all",
+			[]wire.Edit{{2, wire.OpSplit, []byte(`2`)}, {2, wire.OpRemove, nil}},
 			strings.Replace(body, `{"role":"assistant","content":[{"type":"text","text":"b"}, `,
-				`2,{"role":"assistant","content":[`, 1)},
-		{"string", []wire.Edit{{5, wire.OpBefore, []byte(`1`)}, {5, wire.OpMark, []byte(`{}`)}},
+				`2,{"role":"assistant","content":[`, 1),
+		},
+		{
+			"string",
+			[]wire.Edit{{5, wire.OpBefore, []byte(`1`)}, {5, wire.OpMark, []byte(`{}`)}},
 			strings.Replace(body, `{"content":"e","role":"user"}`,
-				`{"content":[1,{"type":"text","text":"e","cache_control":{}}],"role":"user"}`, 1)},
-		{"messages", []wire.Edit{{2, wire.OpBeforeMessage, []byte(`1`)}, {5, wire.OpAfterMessage, []byte(`2`)}},
+				`{"content":[1,{"type":"text","text":"e","cache_control":{}}],"role":"user"}`, 1),
+		},
+		{
+			"messages",
+			[]wire.Edit{{2, wire.OpBeforeMessage, []byte(`1`)}, {5, wire.OpAfterMessage, []byte(`2`)}},
 			strings.Replace(strings.Replace(body, `{"role":"assistant"`, `1,{"role":"assistant"`, 1), `"role":"user"}]`,
-				`"role":"user"},2]`, 1)},
+				`"role":"user"},2]`, 1),
+		},
 	} {
 		got, err := v.Splice(c.edits)
 		want := c.want

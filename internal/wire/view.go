@@ -260,8 +260,10 @@ func (k Kind) isPaired() bool {
 // kind as one position.
 func (k Kind) Collapses() bool { return k == KindToolUse || k == KindToolResult || k == KindProgram }
 
-var kindNames = [...]string{"other", "tool_def", "text", "thinking", "redacted_thinking", "tool_use", "tool_result",
-	"image", "document", "server_tool", "reasoning", "program"}
+var kindNames = [...]string{
+	"other", "tool_def", "text", "thinking", "redacted_thinking", "tool_use", "tool_result",
+	"image", "document", "server_tool", "reasoning", "program",
+}
 
 // String returns the kind's name in reports.
 func (k Kind) String() string { return kindNames[k] }

@@ -21,13 +21,21 @@ func TestManagement(t *testing.T) {
 		{wire.Anthropic, ``, wire.Management{}, false},
 		{wire.Anthropic, `,"context_management":null`, wire.Management{}, false},
 		{wire.Anthropic, `,"context_management":{"edits":"none"}`, wire.Management{}, false},
-		{wire.Anthropic, `,"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":"all"}]}`,
-			wire.Management{}, false},
-		{wire.Anthropic,
+		{
+			wire.Anthropic, `,"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":"all"}]}`,
+			wire.Management{},
+			false,
+		},
+		{
+			wire.Anthropic,
 			`,"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":{"type":"thinking_turns","value":2}}]}`,
-			wire.Management{Thinking: 2}, false},
-		{wire.Anthropic, `,"context_management":{"edits":[{"type":"clear_tool_uses_20250919"}]}`,
-			clearing(wire.Clearing{Tokens: 100_000, Keep: 3}), true},
+			wire.Management{Thinking: 2},
+			false,
+		},
+		{
+			wire.Anthropic, `,"context_management":{"edits":[{"type":"clear_tool_uses_20250919"}]}`,
+			clearing(wire.Clearing{Tokens: 100_000, Keep: 3}), true,
+		},
 		{
 			wire.Anthropic,
 			`,"context_management":{"edits":[{"type":"clear_tool_uses_20250919","trigger":{"type":"tool_uses","value":9},` +
@@ -41,15 +49,24 @@ func TestManagement(t *testing.T) {
 				`"clear_tool_inputs":true}]}`,
 			clearing(wire.Clearing{Keep: 3, Inputs: true}), true,
 		},
-		{wire.Anthropic, `,"context_management":{"edits":[{"type":"compact_20260112"}]}`, wire.Management{Compacts: true},
-			true},
+		{
+			wire.Anthropic, `,"context_management":{"edits":[{"type":"compact_20260112"}]}`,
+			wire.Management{Compacts: true},
+			true,
+		},
 		{wire.Anthropic, `,"compaction":{"type":"summarize"}`, wire.Management{Compacts: true}, true},
 		{wire.Anthropic, `,"compaction":null`, wire.Management{}, false},
-		{wire.OpenAIResponses, `,"context_management":[{"type":"compaction","compact_threshold":9}]`,
-			wire.Management{Compacts: true}, true},
+		{
+			wire.OpenAIResponses, `,"context_management":[{"type":"compaction","compact_threshold":9}]`,
+			wire.Management{Compacts: true},
+			true,
+		},
 		{wire.OpenAIResponses, `,"context_management":[]`, wire.Management{}, false},
-		{wire.OpenAIChat, `,"context_management":{"edits":[{"type":"clear_tool_uses_20250919"}]},"compaction":{}`,
-			wire.Management{}, false},
+		{
+			wire.OpenAIChat, `,"context_management":{"edits":[{"type":"clear_tool_uses_20250919"}]},"compaction":{}`,
+			wire.Management{},
+			false,
+		},
 	} {
 		list := "messages"
 		if c.format == wire.OpenAIResponses {
@@ -73,8 +90,10 @@ func TestApplied(t *testing.T) {
 		answer, want string
 		cleared      wire.Cleared
 	}{
-		{`{"type":"message","content":[]}`, `{"type":"message","content":[],"context_management":{"applied_edits":[]}}`,
-			wire.Cleared{}},
+		{
+			`{"type":"message","content":[]}`, `{"type":"message","content":[],"context_management":{"applied_edits":[]}}`,
+			wire.Cleared{},
+		},
 		{
 			`{"type":"message_delta","delta":{},"usage":{}}`,
 			`{"type":"message_delta","delta":{},"usage":{},` +
@@ -83,8 +102,10 @@ func TestApplied(t *testing.T) {
 				`{"type":"clear_tool_uses_20250919","cleared_tool_uses":8,"cleared_input_tokens":50000}]}}`,
 			both,
 		},
-		{`{"type":"message_start","message":{"type":"message"}}`, `{"type":"message_start","message":{"type":"message"}}`,
-			both},
+		{
+			`{"type":"message_start","message":{"type":"message"}}`, `{"type":"message_start","message":{"type":"message"}}`,
+			both,
+		},
 		{`{"type":"error","error":{}}`, `{"type":"error","error":{}}`, both},
 		{`{"type":"message"`, `{"type":"message"`, both},
 	} {

@@ -52,8 +52,10 @@ func pausesOf(ctx context.Context, source audit.Source, since time.Time) (*keepa
 			return nil
 		}
 		if !h.Add(keepalive.Past{
-			Habit: keepalive.Habit{Tenant: audit.TenantKey(r.Tenant), Client: keepalive.Client(r.Client),
-				Hour: uint8(r.At.Local().Hour())},
+			Habit: keepalive.Habit{
+				Tenant: audit.TenantKey(r.Tenant), Client: keepalive.Client(r.Client),
+				Hour: uint8(r.At.Local().Hour()),
+			},
 			Session: r.Session, Conversation: r.Conversation, At: r.At, Tool: r.StopReason == "tool_use",
 		}) {
 			return errEnough

@@ -41,8 +41,10 @@ func TestPingPanics(t *testing.T) {
 		k.Schedule.Leave(keepalive.ID{Conversation: i}, false, &keepalive.Target{
 			Begun: begun, Lifetime: 5 * time.Minute, Every: every, MaxPings: 5, Prompt: 1e6, Write: 1.25, Read: 0.1,
 			MaxLoss: 1e9,
-			Payload: &conversation{Target: target, session: new(sessioncache.Session),
-				price: func(wire.Usage) (wire.Usage, float64, float64) { panic("of a test") }},
+			Payload: &conversation{
+				Target: target, session: new(sessioncache.Session),
+				price: func(wire.Usage) (wire.Usage, float64, float64) { panic("of a test") },
+			},
 		})
 	}
 	count := httpx.BackgroundPanics

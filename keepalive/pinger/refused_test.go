@@ -69,8 +69,10 @@ func TestRefusedReload(t *testing.T) {
 			1), 1},
 		{"in its own Start", with(jsonl(k.dir, `, "on_error": "refuse"`), next()), 3},
 		{"in the Start of another app", late, 12}, // in any order
-		{"in the Start of another app, with another store",
-			strings.Replace(late, `"audit"`, `"originals": {"folder": "`+filepath.Join(k.dir, "texts")+`"}, "audit"`, 1), 12},
+		{
+			"in the Start of another app, with another store",
+			strings.Replace(late, `"audit"`, `"originals": {"folder": "`+filepath.Join(k.dir, "texts")+`"}, "audit"`, 1), 12,
+		},
 		{"after the Start of all", strings.Replace(with(content, next()), `"persist": false`,
 			`"persist": false, "load": {"module": "nonesuch"}`, 1), 1},
 	} {

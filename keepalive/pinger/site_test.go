@@ -50,8 +50,10 @@ type kept struct {
 
 func newKept(t *testing.T) *kept {
 	dir := t.TempDir()
-	k := &kept{t: t, key: secret, log: filepath.Join(dir, "log"), dir: dir, status: http.StatusOK,
-		usage: `{"input_tokens":3,"cache_read_input_tokens":60000,"output_tokens":5}`}
+	k := &kept{
+		t: t, key: secret, log: filepath.Join(dir, "log"), dir: dir, status: http.StatusOK,
+		usage: `{"input_tokens":3,"cache_read_input_tokens":60000,"output_tokens":5}`,
+	}
 	l, err := net.Listen("tcp", testkit.FreeAddress(t))
 	if err != nil {
 		t.Fatal(err)

@@ -163,8 +163,10 @@ func (v *Visit) target(a *Answered) *keepalive.Target {
 		write = rules.Write1h
 	}
 	begun := v.keeper.at(v.ex.Start())
-	habit := keepalive.Habit{Tenant: a.Tenant, Client: keepalive.Client(audit.ClientName(a.Request.UserAgent())),
-		Hour: uint8(begun.Wall.Hour())}
+	habit := keepalive.Habit{
+		Tenant: a.Tenant, Client: keepalive.Client(audit.ClientName(a.Request.UserAgent())),
+		Hour: uint8(begun.Wall.Hour()),
+	}
 	if a.Recorded != "" { // habits learned under the recorded name outlive the process
 		habit.Tenant = audit.TenantKey(a.Recorded)
 	}
@@ -179,11 +181,13 @@ func (v *Visit) target(a *Answered) *keepalive.Target {
 		Cold:     idle.Cold,
 		Write:    write, Read: rules.Read, Dollars: rules.At(int(idle.Prompt)).Input / 1e6,
 		MaxLoss: o.maxLoss(&idle),
-		Payload: &conversation{Target: a.Target(body), session: v.session, conversation: idle.Conversation,
+		Payload: &conversation{
+			Target: a.Target(body), session: v.session, conversation: idle.Conversation,
 			price: func(u wire.Usage) (bounded wire.Usage, cost, dollars float64) {
 				u, _ = rules.Bound(u, maxTokens)
 				return u, rules.Cost(u) + rules.CostOutput(u), rules.Dollars(u)
-			}},
+			},
+		},
 	}
 }
 
@@ -224,7 +228,9 @@ func (v *Visit) account(a *Answered) {
 	k.mu.Unlock()
 	if k.Watcher != nil {
 		conversation, _ := v.ex.Committed()
-		k.Watcher.Resumed(Pause{Session: v.session.ID(), Conversation: conversation, At: v.ex.Start(), Age: s.Age,
-			Pings: s.Pings, Cost: s.Cost, Saved: saved})
+		k.Watcher.Resumed(Pause{
+			Session: v.session.ID(), Conversation: conversation, At: v.ex.Start(), Age: s.Age,
+			Pings: s.Pings, Cost: s.Cost, Saved: saved,
+		})
 	}
 }

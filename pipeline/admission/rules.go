@@ -25,15 +25,19 @@ type rule struct {
 var rules = [...]rule{
 	{func(o *Options) **bool { return &o.PassingTests }, sourceCommand, true, alone(countPassing)},
 	{func(o *Options) **bool { return &o.Progress }, sourceCommand, true, alone(countProgress)},
-	{func(o *Options) **bool { return &o.Echoes }, sourceWrite, false,
-		func(s string, from *origin) string { return dropEcho(s, from.written) }},
-	{func(o *Options) **bool { return &o.LineNumbers }, sourceRead | sourceWrite, false,
+	{
+		func(o *Options) **bool { return &o.Echoes }, sourceWrite, false,
+		func(s string, from *origin) string { return dropEcho(s, from.written) },
+	},
+	{
+		func(o *Options) **bool { return &o.LineNumbers }, sourceRead | sourceWrite, false,
 		func(s string, from *origin) string {
 			if !from.numbered {
 				return s
 			}
 			return dropPadding(s)
-		}},
+		},
+	},
 	{func(o *Options) **bool { return &o.SearchHits }, sourceSearch, false, alone(groupHits)},
 }
 

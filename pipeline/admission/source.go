@@ -43,8 +43,10 @@ var (
 		"cat", "getfile",
 		"getfilecontents", "notebookread", "readnotebook", "scrollup", "scrolldown", "goto", "readtextfile", "readmediafile",
 	}
-	searchers = []string{"grep", "greptool", "rg", "ripgrep", "grepsearch", "search", "searchfiles", "searchfilecontent",
-		"searchdir", "searchfile", "codesearch"}
+	searchers = []string{
+		"grep", "greptool", "rg", "ripgrep", "grepsearch", "search", "searchfiles", "searchfilecontent",
+		"searchdir", "searchfile", "codesearch",
+	}
 	writers = []string{
 		"write", "writefile", "writetofile", "filewrite", "create", "createfile", "edit", "editfile", "multiedit", "replace",
 		"replaceinfile", "strreplace", "insert", "notebookedit", "strreplaceeditor", "strreplacebasededittool",
@@ -136,8 +138,10 @@ var printing = []string{
 var searching = []string{"grep", "egrep", "fgrep", "rg", "ag", "ack", "zgrep", "git grep"}
 
 // wrapping are words that may precede a command.
-var wrapping = []string{"sudo", "time", "timeout", "env", "nice", "nohup", "command", "exec", "xargs", "then", "do",
-	"else", "&&", "!", "{", "("}
+var wrapping = []string{
+	"sudo", "time", "timeout", "env", "nice", "nohup", "command", "exec", "xargs", "then", "do",
+	"else", "&&", "!", "{", "(",
+}
 
 // command classifies a command line by its parts. If any part prints a file, the line is a read;
 // else if any part searches, it is a search.
@@ -167,8 +171,10 @@ func (o *origin) command(line string) {
 
 // opaque reports whether a command line hides programs that may print files.
 func opaque(line string) bool {
-	for _, word := range []string{"open(", ".read", "readFile", "read_text", "-exec cat", "-exec sed", "-exec head",
-		"-exec awk", "$(cat", "`cat"} {
+	for _, word := range []string{
+		"open(", ".read", "readFile", "read_text", "-exec cat", "-exec sed", "-exec head",
+		"-exec awk", "$(cat", "`cat",
+	} {
 		if strings.Contains(line, word) {
 			return true
 		}

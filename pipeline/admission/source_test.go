@@ -25,32 +25,52 @@ func TestUnderstandCodex(t *testing.T) {
 		argument string
 		source   source
 	}{
-		{"exec_command", `{"cmd":"cat src/a.go","workdir":"/x"}`, sessioncache.ClassRead, "src/a.go", "cat src/a.go",
-			sourceRead},
+		{
+			"exec_command", `{"cmd":"cat src/a.go","workdir":"/x"}`, sessioncache.ClassRead, "src/a.go", "cat src/a.go",
+			sourceRead,
+		},
 		{"exec_command", `{"cmd":"go test ./..."}`, sessioncache.ClassCommand, "", "go test ./...", sourceCommand},
-		{"shell", `{"command":["bash","-lc","cat src/a.go"]}`, sessioncache.ClassRead, "src/a.go", "cat src/a.go",
-			sourceRead},
+		{
+			"shell", `{"command":["bash","-lc","cat src/a.go"]}`, sessioncache.ClassRead, "src/a.go", "cat src/a.go",
+			sourceRead,
+		},
 		{"shell", `{"command":["ls","-la"]}`, sessioncache.ClassSearch, "", "ls -la", sourceCommand},
-		{"local_shell", json.RawMessage(`{"type":"exec","command":["bash","-lc","go build | tail -3"]}`),
-			sessioncache.ClassCommand, "", "go build | tail -3", sourceCommand},
+		{
+			"local_shell", json.RawMessage(`{"type":"exec","command":["bash","-lc","go build | tail -3"]}`),
+			sessioncache.ClassCommand, "", "go build | tail -3", sourceCommand,
+		},
 		{"write_stdin", `{"session_id":7,"chars":"q\n"}`, sessioncache.ClassCommand, "", "", sourceCommand},
 		{"view_image", `{"path":"a/b.png"}`, sessioncache.ClassRead, "a/b.png", "a/b.png", sourceOther},
 		{"apply_patch", patch, sessioncache.ClassEdit, "src/main.go", "src/main.go", sourceOther},
-		{"apply_patch", `{"input":` + string(content.Quote(patch)) + `}`, sessioncache.ClassEdit, "src/main.go",
-			"src/main.go", sourceOther},
-		{"shell", `{"command":["apply_patch",` + string(content.Quote(patch)) + `]}`, sessioncache.ClassEdit, "src/main.go",
-			"src/main.go", sourceCommand},
-		{"exec", `const r = await tools.exec_command({cmd: "cat \"src/a b.go\""});` + "\ntext(r);", sessioncache.ClassRead,
-			"", `cat "src/a b.go"`, sourceRead},
-		{"exec",
+		{
+			"apply_patch", `{"input":` + string(content.Quote(patch)) + `}`, sessioncache.ClassEdit, "src/main.go",
+			"src/main.go", sourceOther,
+		},
+		{
+			"shell", `{"command":["apply_patch",` + string(content.Quote(patch)) + `]}`, sessioncache.ClassEdit, "src/main.go",
+			"src/main.go", sourceCommand,
+		},
+		{
+			"exec", `const r = await tools.exec_command({cmd: "cat \"src/a b.go\""});` + "\ntext(r);", sessioncache.ClassRead,
+			"", `cat "src/a b.go"`, sourceRead,
+		},
+		{
+			"exec",
 			"const [a, b] = await Promise.all([tools.exec_command({cmd: `go vet ./...`}), tools.exec_command({'cmd': 'go " +
-				"test ./...'})]);", sessioncache.ClassCommand, "", "go vet ./...\ngo test ./...", sourceCommand},
-		{"exec", "text(await tools.read_file({path: 'src/a.go'}));", sessioncache.ClassCommand, "src/a.go",
-			"text(await tools.read_file({path: 'src/a.go'}));", sourceOther},
-		{"exec", "await tools.apply_patch(`" + patch + "`);", sessioncache.ClassEdit, "src/main.go", "src/main.go",
-			sourceOther},
-		{"exec", "await tools.apply_patch(" + string(content.Quote(patch)) + ");", sessioncache.ClassEdit, "src/main.go",
-			"src/main.go", sourceOther},
+				"test ./...'})]);", sessioncache.ClassCommand, "", "go vet ./...\ngo test ./...", sourceCommand,
+		},
+		{
+			"exec", "text(await tools.read_file({path: 'src/a.go'}));", sessioncache.ClassCommand, "src/a.go",
+			"text(await tools.read_file({path: 'src/a.go'}));", sourceOther,
+		},
+		{
+			"exec", "await tools.apply_patch(`" + patch + "`);", sessioncache.ClassEdit, "src/main.go", "src/main.go",
+			sourceOther,
+		},
+		{
+			"exec", "await tools.apply_patch(" + string(content.Quote(patch)) + ");", sessioncache.ClassEdit, "src/main.go",
+			"src/main.go", sourceOther,
+		},
 	} {
 		body, err := json.Marshal(c.body)
 		if err != nil {

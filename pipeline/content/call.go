@@ -148,8 +148,10 @@ type input struct {
 }
 
 // arguments are the members of tool inputs that tell the subject of a call, the most telling first.
-var arguments = []string{"file_path", "filePath", "absolute_path", "notebook_path", "path", "filename", "dir_path",
-	"url", "command", "cmd", "pattern", "query"}
+var arguments = []string{
+	"file_path", "filePath", "absolute_path", "notebook_path", "path", "filename", "dir_path",
+	"url", "command", "cmd", "pattern", "query",
+}
 
 // files is the number of arguments, from the first on, that name a file.
 const files = 6

@@ -76,8 +76,10 @@ func TestUnwrapped(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{"text", "text"},
 		{"text\n<system-reminder>\n1\n</system-reminder>\n\n<system-reminder>\n2\n</system-reminder>\n", "text"},
-		{"text <system-reminder>not at the end</system-reminder> more",
-			"text <system-reminder>not at the end</system-reminder> more"},
+		{
+			"text <system-reminder>not at the end</system-reminder> more",
+			"text <system-reminder>not at the end</system-reminder> more",
+		},
 		{"open</system-reminder>", "open</system-reminder>"},
 		{"Chunk ID: 81c\nWall time: 0.1 seconds\nProcess exited with code 0\nOutput:\ntext\n", "text"},
 		{"Wall time: 0.1 seconds\nno more", "Wall time: 0.1 seconds\nno more"},

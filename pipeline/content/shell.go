@@ -10,16 +10,22 @@ import (
 )
 
 // printers are commands that print files.
-var printers = []string{"cat", "sed", "head", "tail", "nl", "less", "awk", "bat", "git show", "git diff", "git blame",
-	"gh pr diff", "Get-Content"}
+var printers = []string{
+	"cat", "sed", "head", "tail", "nl", "less", "awk", "bat", "git show", "git diff", "git blame",
+	"gh pr diff", "Get-Content",
+}
 
 // finders are commands that search for files or lines.
-var finders = []string{"grep", "rg", "find", "ls", "fd", "tree", "ag", "git grep", "git log", "git status", "wc",
-	"file", "stat"}
+var finders = []string{
+	"grep", "rg", "find", "ls", "fd", "tree", "ag", "git grep", "git log", "git status", "wc",
+	"file", "stat",
+}
 
 // fillers are commands that tell nothing about the purpose of a command line.
-var fillers = []string{"cd", "set", "export", "source", ".", "echo", "printf", "pwd", "true", "mkdir", "sleep", "test",
-	"[", "time", "sudo"}
+var fillers = []string{
+	"cd", "set", "export", "source", ".", "echo", "printf", "pwd", "true", "mkdir", "sleep", "test",
+	"[", "time", "sudo",
+}
 
 // interpreters are commands that run a script, which may edit files.
 var interpreters = []string{"python", "python3", "node", "ruby", "perl", "uv run python"}

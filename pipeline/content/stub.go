@@ -39,8 +39,10 @@ const CompactedNote = "[Compacted: "
 const ClearedPlaceholder = "[Old tool result content cleared]"
 
 // beginnings are parts of stubs and notes that no escaping changes.
-var beginnings = [...][]byte{[]byte("llm_cache:"), []byte(strings.Trim(CompactedNote, "[")),
-	[]byte(strings.Trim(ClearedPlaceholder, "[]"))}
+var beginnings = [...][]byte{
+	[]byte("llm_cache:"), []byte(strings.Trim(CompactedNote, "[")),
+	[]byte(strings.Trim(ClearedPlaceholder, "[]")),
+}
 
 // QuotesMarks reports whether a block may contain a stub or a note.
 func QuotesMarks(body []byte) bool {

@@ -21,12 +21,16 @@ func TestFoldPatch(t *testing.T) {
 		replaced bool
 		want     string
 	}{
-		{"all", false,
+		{
+			"all", false,
 			"*** Begin Patch\n*** Update File: a.go\n@@ func a()\n[[llm_cache:folded 0123abcd: 18 lines, 490 chars]]\n*** " +
-				"Add File: b.go\n+short\n*** End Patch\n"},
-		{"what it replaced", true,
+				"Add File: b.go\n+short\n*** End Patch\n",
+		},
+		{
+			"what it replaced", true,
 			"*** Begin Patch\n*** Update File: a.go\n@@ func a()\n kept\n-[[llm_cache:folded 0123abcd: 8 lines, 232 chars]]\n" +
-				added + "*** Add File: b.go\n+short\n*** End Patch\n"},
+				added + "*** Add File: b.go\n+short\n*** End Patch\n",
+		},
 	} {
 		if got := foldPatch(patch, "0123abcd", c.replaced); got != c.want {
 			t.Errorf("%s:\n%s\nwant\n%s", c.name, got, c.want)

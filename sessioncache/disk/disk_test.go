@@ -88,8 +88,10 @@ func TestBounds(t *testing.T) {
 	o.MaxBytes = 4 << 20
 	d := opened(t, o)
 	defer d.Close()
-	if err := d.Save(t.Context(), []sessioncache.Record{record(1, 1, 1000, time.Now()),
-		record(2, 1, 1000, time.Now().Add(-2*o.TTL))}); err != nil {
+	if err := d.Save(t.Context(), []sessioncache.Record{
+		record(1, 1, 1000, time.Now()),
+		record(2, 1, 1000, time.Now().Add(-2*o.TTL)),
+	}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 1000 {

@@ -26,8 +26,10 @@ func TestNewSessionsDoNotWait(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() {
-		done <- d.Save(t.Context(), []sessioncache.Record{{Digest: sessioncache.Digest{1}, Used: time.Now(),
-			Answers: []sessioncache.Digest{{2}}, Snapshot: []byte("x")}})
+		done <- d.Save(t.Context(), []sessioncache.Record{{
+			Digest: sessioncache.Digest{1}, Used: time.Now(),
+			Answers: []sessioncache.Digest{{2}}, Snapshot: []byte("x"),
+		}})
 	}()
 	for d.db.Stats().WaitCount == 0 { // until it is being written
 		runtime.Gosched()

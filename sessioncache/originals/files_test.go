@@ -299,8 +299,10 @@ func TestFilesAreBounded(t *testing.T) {
 // TestWritingPanics: a panic during a write is reported, and the next text is written.
 func TestWritingPanics(t *testing.T) {
 	var logged []error
-	f, err := OpenFiles(FilesOptions{Folder: t.TempDir(), MaxBytes: 1 << 20, TTL: time.Hour,
-		Now: func() time.Time { return filesAt }, Log: func(_ string, err error) { logged = append(logged, err) }})
+	f, err := OpenFiles(FilesOptions{
+		Folder: t.TempDir(), MaxBytes: 1 << 20, TTL: time.Hour,
+		Now: func() time.Time { return filesAt }, Log: func(_ string, err error) { logged = append(logged, err) },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

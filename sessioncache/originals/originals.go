@@ -52,8 +52,10 @@ const blockOverhead = 250
 
 // New returns a store in a pool, empty but for the texts in the files, which may be nil.
 func New(pool *lru.Pool[sessioncache.Tenant], files *Files, now func() time.Time) *Store {
-	b := &Store{now: now, texts: lru.New(lru.Options[blockKey, sessioncache.Tenant, string]{Pool: pool, TTL: TTL,
-		Now: now})}
+	b := &Store{now: now, texts: lru.New(lru.Options[blockKey, sessioncache.Tenant, string]{
+		Pool: pool, TTL: TTL,
+		Now: now,
+	})}
 	b.files.Store(files)
 	return b
 }

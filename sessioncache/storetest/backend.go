@@ -31,8 +31,10 @@ func Backend(t *testing.T, open func(t *testing.T) sessioncache.Backend) {
 func digest(n byte) sessioncache.Digest { return sessioncache.Digest{n, 1, 2, 3, 4, 5, 6, 7, n} }
 
 func record(n byte, snapshot string, answers ...byte) sessioncache.Record {
-	r := sessioncache.Record{Digest: digest(n), Tenant: sessioncache.Tenant{n}, Used: time.Now(),
-		Snapshot: []byte(snapshot)}
+	r := sessioncache.Record{
+		Digest: digest(n), Tenant: sessioncache.Tenant{n}, Used: time.Now(),
+		Snapshot: []byte(snapshot),
+	}
 	for _, a := range answers {
 		r.Answers = append(r.Answers, digest(100+a))
 	}

@@ -87,7 +87,8 @@ func swaps(t *testing.T, one, other sessioncache.Shared) {
 	}
 	large := strings.Repeat("three ", 10_000) // together with small ones
 	all := []*sessioncache.Swap{
-		{Record: record(1, large), Have: second, Next: 31}, {Record: record(2, "in ignorance"), Next: 32},
+		{Record: record(1, large), Have: second, Next: 31},
+		{Record: record(2, "in ignorance"), Next: 32},
 		{Record: record(3, "new"), Next: 33},
 	}
 	one.Swap(t.Context(), all)
@@ -213,8 +214,10 @@ func told(t *testing.T, one, other sessioncache.Shared) {
 func forgotten(t *testing.T, one, other sessioncache.Shared) {
 	_, first, _ := swap(t, one, record(1, "one", 1), 0)
 	forget := func(have sessioncache.Version) *sessioncache.Swap {
-		w := &sessioncache.Swap{Record: sessioncache.Record{Digest: digest(1)}, Have: have, Next: sessioncache.NewVersion(),
-			Forget: true}
+		w := &sessioncache.Swap{
+			Record: sessioncache.Record{Digest: digest(1)}, Have: have, Next: sessioncache.NewVersion(),
+			Forget: true,
+		}
 		one.Swap(t.Context(), []*sessioncache.Swap{w})
 		return w
 	}

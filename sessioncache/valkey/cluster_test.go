@@ -53,8 +53,10 @@ func realCluster(t *testing.T) (addrs [masters]string, processes [masters]*os.Pr
 	do := func(i int, args ...string) string {
 		t.Helper()
 		for { // it has just been started
-			c, err := valkey.NewClient(valkey.ClientOption{InitAddress: []string{addrs[i]}, DisableCache: true,
-				ForceSingleClient: true})
+			c, err := valkey.NewClient(valkey.ClientOption{
+				InitAddress: []string{addrs[i]}, DisableCache: true,
+				ForceSingleClient: true,
+			})
 			if err == nil {
 				defer c.Close()
 				said, err := c.Do(t.Context(), c.B().Arbitrary(args...).Build()).ToString()

@@ -143,8 +143,10 @@ func (s *Store) Provision(ctx caddy.Context) error {
 // resolve sets the options of the client.
 func (s *Store) resolve(ctx caddy.Context) error {
 	repl := caddy.NewReplacer()
-	s.options = Options{Cluster: s.Mode == "cluster", Master: s.Master, DB: s.DB, Prefix: s.KeyPrefix,
-		TTL: time.Duration(s.TTL)}
+	s.options = Options{
+		Cluster: s.Mode == "cluster", Master: s.Master, DB: s.DB, Prefix: s.KeyPrefix,
+		TTL: time.Duration(s.TTL),
+	}
 	for _, a := range s.Addresses {
 		a = repl.ReplaceAll(a, "")
 		if _, _, err := net.SplitHostPort(a); err != nil {

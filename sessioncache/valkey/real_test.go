@@ -59,16 +59,22 @@ func TestToldNoMore(t *testing.T) {
 	addr := realServer(t)
 	v := openReal(t, addr, "t:")
 	defer v.Close()
-	c, err := valkey.NewClient(valkey.ClientOption{InitAddress: []string{addr}, DisableCache: true,
-		ForceSingleClient: true})
+	c, err := valkey.NewClient(valkey.ClientOption{
+		InitAddress: []string{addr}, DisableCache: true,
+		ForceSingleClient: true,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
 	r := sessioncache.Record{Digest: sessioncache.Digest{1}, Snapshot: []byte("x")}
 	have := sessioncache.Version(0)
-	for _, trouble := range [][]string{{"CLIENT", "KILL", "TYPE", "normal"}, {"FLUSHALL"},
-		{"DEL", v.key(beginning(r.Digest))}, {"SET", v.key(beginning(r.Digest)), "something else"}} {
+	for _, trouble := range [][]string{
+		{"CLIENT", "KILL", "TYPE", "normal"},
+		{"FLUSHALL"},
+		{"DEL", v.key(beginning(r.Digest))},
+		{"SET", v.key(beginning(r.Digest)), "something else"},
+	} {
 		for { // the connection may have to be opened again
 			w := &sessioncache.Swap{Record: r, Have: have, Next: sessioncache.NewVersion()}
 			if v.Swap(t.Context(), []*sessioncache.Swap{w}); w.Err == nil && v.Unchanged(r.Digest, w.Next) {

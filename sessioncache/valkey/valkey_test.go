@@ -68,8 +68,10 @@ func TestRunsOut(t *testing.T) {
 	v := open(t, m)
 	defer v.Close()
 	for i := range 3 {
-		r := sessioncache.Record{Digest: sessioncache.Digest{byte(i + 1)}, Answers: []sessioncache.Digest{{9, byte(i)}},
-			Snapshot: []byte("x")}
+		r := sessioncache.Record{
+			Digest: sessioncache.Digest{byte(i + 1)}, Answers: []sessioncache.Digest{{9, byte(i)}},
+			Snapshot: []byte("x"),
+		}
 		if err := v.Save(t.Context(), []sessioncache.Record{r}); err != nil {
 			t.Fatal(err)
 		}
@@ -91,8 +93,10 @@ func TestKnownAnswers(t *testing.T) {
 	m := miniredis.RunT(t)
 	v := open(t, m)
 	defer v.Close()
-	r := sessioncache.Record{Digest: sessioncache.Digest{1}, Answers: []sessioncache.Digest{{2}, {3}},
-		Snapshot: []byte("x")}
+	r := sessioncache.Record{
+		Digest: sessioncache.Digest{1}, Answers: []sessioncache.Digest{{2}, {3}},
+		Snapshot: []byte("x"),
+	}
 	have := sessioncache.Version(0)
 	write := func() {
 		t.Helper()

@@ -37,8 +37,10 @@ func dial(t *target) (*client, error) {
 func (c *client) close() { _ = c.conn.Close() }
 
 // clientHeaders are in each request.
-var clientHeaders = map[string]string{"Content-Type": "application/json", "X-Api-Key": "bench",
-	"Anthropic-Version": "2023-06-01"}
+var clientHeaders = map[string]string{
+	"Content-Type": "application/json", "X-Api-Key": "bench",
+	"Anthropic-Version": "2023-06-01",
+}
 
 var clientLines = func() string {
 	var b strings.Builder

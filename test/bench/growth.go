@@ -27,8 +27,12 @@ func stages() (all []stage) {
 		all = append(all, stage{"turns", conversation.Small, turn*500 + 10<<10, turn})
 	}
 	for _, bytes := range []int{2 << 10, 8 << 10, 32 << 10, 128 << 10, 512 << 10, 2 << 20, 8 << 20, 31 << 20} {
-		all = append(all, stage{"bytes", conversation.Size{System: bytes / 10, Tools: bytes / 10, Result: bytes / 100}, bytes,
-			0})
+		all = append(all, stage{
+			"bytes",
+			conversation.Size{System: bytes / 10, Tools: bytes / 10, Result: bytes / 100},
+			bytes,
+			0,
+		})
 	}
 	return all
 }

@@ -51,8 +51,10 @@ func crews(policy string) []crew {
 		}},
 		{conversation.Chat, false, []layer{
 			{name: policy, options: under("policy %s"), edits: true, inForce: plain},
-			{name: "translation to Messages", options: under("policy %s\n\t\tupstream anthropic"), edits: true,
-				inForce: translates},
+			{
+				name: "translation to Messages", options: under("policy %s\n\t\tupstream anthropic"), edits: true,
+				inForce: translates,
+			},
 			{name: "overlay of mlx_lm", options: under("policy %s\n\t\tupstream mlx_lm"), edits: true, inForce: overlays},
 		}},
 		{conversation.Claude, true, []layer{

@@ -36,8 +36,10 @@ type part struct {
 }
 
 var parts = []part{
-	{"garbage collection", []string{"runtime.gcBgMarkWorker", "runtime.gcAssistAlloc", "runtime.bgsweep",
-		"runtime.bgscavenge", "runtime.gcStart"}},
+	{"garbage collection", []string{
+		"runtime.gcBgMarkWorker", "runtime.gcAssistAlloc", "runtime.bgsweep",
+		"runtime.bgscavenge", "runtime.gcStart",
+	}},
 	{"headers of the answer", []string{"requestState).stamp"}},
 	{"metrics and day's account", []string{"prometheus.", "requestState).count", "app.Count"}},
 	{"audit", []string{"requestState).open", "handler.(*account)", "/audit."}},

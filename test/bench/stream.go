@@ -79,7 +79,8 @@ const clockedTurns = 6
 
 // clock measures streams of one kind after the given conversations.
 func (b *bench) clock(ctx context.Context, name, kind string, conversation func(name string, turns int) (net.Buffers,
-	int), targets []*target) error {
+	int), targets []*target,
+) error {
 	for _, at := range []int{1, connections} {
 		delays := make([][]time.Duration, len(targets))
 		for round := range b.rounds + 1 {

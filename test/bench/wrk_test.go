@@ -25,8 +25,10 @@ Transfer/sec:      8.92MB
 		err       error
 	}{
 		{"well", printed, 5383.10, nil},
-		{"refused", strings.Replace(printed, "Requests/sec", "  Non-2xx or 3xx responses: 12\nRequests/sec", 1), 0,
-			errWrkLoad},
+		{
+			"refused", strings.Replace(printed, "Requests/sec", "  Non-2xx or 3xx responses: 12\nRequests/sec", 1), 0,
+			errWrkLoad,
+		},
 		{"cut", strings.Replace(printed, "Requests/sec",
 			"  Socket errors: connect 0, read 3, write 0, timeout 0\nRequests/sec", 1), 0, errWrkLoad},
 		{"something else", "usage: wrk <options> <url>", 0, errWrkPrint},

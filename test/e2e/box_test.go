@@ -90,8 +90,10 @@ func TestTwoConversations(t *testing.T) {
 			if err := b.engine.Script(t.Context(), both); err != nil {
 				t.Fatal(err)
 			}
-			agents := []*boxAgent{{url: b.url, session: "6f1c1f0e-0000-4000-8000-000000000001"},
-				{url: b.url, session: "6f1c1f0e-0000-4000-8000-000000000002"}}
+			agents := []*boxAgent{
+				{url: b.url, session: "6f1c1f0e-0000-4000-8000-000000000001"},
+				{url: b.url, session: "6f1c1f0e-0000-4000-8000-000000000002"},
+			}
 			for turn := range boxLate {
 				for _, a := range agents {
 					a.turn(t, turn)
@@ -304,8 +306,10 @@ func boxScript() []engine.Step {
 			s.Thinking = fmt.Sprintf("File %d names the function that the test calls.", i)
 			s.Text = "Let me look at the next file."
 		case i%4 == 0:
-			s.Calls = append(s.Calls, engine.Call{Name: "Bash",
-				Arguments: `{"command": "grep -n \"x < y\" src", "description": "Search"}`})
+			s.Calls = append(s.Calls, engine.Call{
+				Name:      "Bash",
+				Arguments: `{"command": "grep -n \"x < y\" src", "description": "Search"}`,
+			})
 		}
 	}
 	return steps
@@ -354,9 +358,11 @@ func (a *boxAgent) turn(t *testing.T, turn int) {
 	var results []any
 	for _, c := range content {
 		if c["type"] == "tool_use" {
-			results = append(results, object{"type": "tool_result", "tool_use_id": c["id"],
+			results = append(results, object{
+				"type": "tool_result", "tool_use_id": c["id"],
 				"content": fmt.Sprintf("%d\tpackage main\n%d\t// a < b && c \"quoted\" → ü\n%s", turn, turn+1,
-					strings.Repeat(fmt.Sprintf("line of file %d\n", turn), 12))})
+					strings.Repeat(fmt.Sprintf("line of file %d\n", turn), 12)),
+			})
 		}
 	}
 	if len(results) == 0 {
@@ -364,11 +370,15 @@ func (a *boxAgent) turn(t *testing.T, turn int) {
 	}
 	a.messages = append(a.messages, jsonOf(object{"role": "user", "content": results}))
 	if turn%4 == 3 {
-		a.messages = append(a.messages, jsonOf(object{"role": "system",
-			"content": fmt.Sprintf("The list of tasks was not used for %d turns.", turn)}))
+		a.messages = append(a.messages, jsonOf(object{
+			"role":    "system",
+			"content": fmt.Sprintf("The list of tasks was not used for %d turns.", turn),
+		}))
 	}
-	a.messages = append(a.messages, jsonOf(object{"role": "system",
-		"content": fmt.Sprintf("<total_tokens>%d tokens left</total_tokens>", 180000-turn*731)}))
+	a.messages = append(a.messages, jsonOf(object{
+		"role":    "system",
+		"content": fmt.Sprintf("<total_tokens>%d tokens left</total_tokens>", 180000-turn*731),
+	}))
 }
 
 // title sends a side request for a title.
@@ -377,8 +387,10 @@ func (a *boxAgent) title(t *testing.T) {
 	a.post(t, object{
 		"model": "claude-haiku-4-5", "max_tokens": 50,
 		"messages": []any{object{"role": "user", "content": "Make a title for: mend the build"}},
-		"system": []any{object{"type": "text", "text": a.billing() + " side"},
-			object{"type": "text", "text": strings.Repeat("You write short titles. ", 40)}}, "stream": true,
+		"system": []any{
+			object{"type": "text", "text": a.billing() + " side"},
+			object{"type": "text", "text": strings.Repeat("You write short titles. ", 40)},
+		}, "stream": true,
 		"metadata": a.metadata(),
 	})
 }
@@ -452,8 +464,10 @@ func boxTools(turn int) (tools []any) {
 	for _, name := range names {
 		tools = append(tools, object{
 			"name": name, "description": name + ": " + strings.Repeat("what this tool does and when to use it. ", 8),
-			"input_schema": object{"type": "object", "properties": object{"file_path": object{"type": "string"},
-				"limit": object{"type": "integer"}, "command": object{"type": "string"}, "description": object{"type": "string"}}},
+			"input_schema": object{"type": "object", "properties": object{
+				"file_path": object{"type": "string"},
+				"limit":     object{"type": "integer"}, "command": object{"type": "string"}, "description": object{"type": "string"},
+			}},
 		})
 	}
 	return tools
@@ -469,8 +483,10 @@ func (a *boxAgent) post(t *testing.T, body object) []object {
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header = http.Header{"Content-Type": {"application/json"}, "X-Api-Key": {"sk-test"},
-		"Anthropic-Version": {"2023-06-01"}}
+	req.Header = http.Header{
+		"Content-Type": {"application/json"}, "X-Api-Key": {"sk-test"},
+		"Anthropic-Version": {"2023-06-01"},
+	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)

@@ -141,8 +141,10 @@ func (v *viewer) look(t *testing.T, name string, themes ...string) {
 			var shot []byte
 			actions := []chromedp.Action{
 				chromedp.ActionFunc(func(ctx context.Context) error {
-					return emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme",
-						Value: theme}}).Do(ctx)
+					return emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{
+						Name:  "prefers-color-scheme",
+						Value: theme,
+					}}).Do(ctx)
 				}), chromedp.EmulateViewport(screen.wide, screen.high),
 				chromedp.Evaluate(`document.documentElement.scrollWidth`, &scroll), chromedp.Evaluate(`innerWidth`, &wide),
 				chromedp.Evaluate(`axe.run().then((r) => JSON.stringify(r.violations.filter((v) => v.impact === "serious" || `+

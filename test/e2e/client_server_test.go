@@ -63,8 +63,10 @@ func onServer(
 	needClient(t, make(""))
 	r := newRepository(t, make(""))
 	first, second := r.brief()
-	s := startStack(t, setup{cache: "upstream vllm_mlx {\n model * qwen3-coder\n}",
-		script: asFunctions(contract.Chat, slices.Concat(first, second)), manner: manner})
+	s := startStack(t, setup{
+		cache:  "upstream vllm_mlx {\n model * qwen3-coder\n}",
+		script: asFunctions(contract.Chat, slices.Concat(first, second)), manner: manner,
+	})
 	u := newUser(t, make(s.url), r.dir)
 	u.ask(t, firstPrompt, first)
 	u.ask(t, secondPrompt, second)

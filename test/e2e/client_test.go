@@ -46,22 +46,36 @@ func TestClients(t *testing.T) {
 		{"Claude Code", "policy cost_aware", func(url string) client { return claudeCode{url: url} }, "claude-code", false},
 		{"Claude Code, eager", "policy eager", func(url string) client { return claudeCode{url: url} }, "claude-code", true},
 		// A model that does not verify the context of its thinking.
-		{"Claude Code, eager, older model", "policy eager",
-			func(url string) client { return claudeCode{url, "claude-sonnet-4-5"} }, "claude-code", true},
-		{"Claude Code, Vertex AI", "upstream vertex\npolicy eager",
-			func(url string) client { return claudeOnVertex{claudeCode{url: url}} }, "claude-code", true},
-		{"Claude Code, Bedrock", "upstream bedrock\npolicy eager",
-			func(url string) client { return claudeOnBedrock{claudeCode{url: url}} }, "claude-code", true},
+		{
+			"Claude Code, eager, older model", "policy eager",
+			func(url string) client { return claudeCode{url, "claude-sonnet-4-5"} }, "claude-code", true,
+		},
+		{
+			"Claude Code, Vertex AI", "upstream vertex\npolicy eager",
+			func(url string) client { return claudeOnVertex{claudeCode{url: url}} }, "claude-code", true,
+		},
+		{
+			"Claude Code, Bedrock", "upstream bedrock\npolicy eager",
+			func(url string) client { return claudeOnBedrock{claudeCode{url: url}} }, "claude-code", true,
+		},
 		{"Codex", "policy cost_aware", func(url string) client { return codex{url: url} }, "codex", false},
-		{"Codex, WebSocket", "upstream openai", func(url string) client { return codex{url: url, socket: true} },
-			"codex", false},
-		{"opencode, Messages", "policy cost_aware",
+		{
+			"Codex, WebSocket", "upstream openai", func(url string) client { return codex{url: url, socket: true} },
+			"codex", false,
+		},
+		{
+			"opencode, Messages", "policy cost_aware",
 			func(url string) client { return opencode{url: url, provider: "anthropic", model: "claude-sonnet-4-5"} }, "opencode",
-			false},
-		{"opencode, chat completions", "policy cost_aware",
-			func(url string) client { return opencode{url: url, provider: "box", model: "qwen3-coder"} }, "opencode", false},
-		{"opencode, Responses", "policy cost_aware",
-			func(url string) client { return opencode{url: url, provider: "openai", model: "gpt-5"} }, "opencode", false},
+			false,
+		},
+		{
+			"opencode, chat completions", "policy cost_aware",
+			func(url string) client { return opencode{url: url, provider: "box", model: "qwen3-coder"} }, "opencode", false,
+		},
+		{
+			"opencode, Responses", "policy cost_aware",
+			func(url string) client { return opencode{url: url, provider: "openai", model: "gpt-5"} }, "opencode", false,
+		},
 		{"Gemini CLI", "policy cost_aware", func(url string) client { return geminiCLI{url: url} }, "gemini-cli", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

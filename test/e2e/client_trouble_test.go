@@ -23,12 +23,16 @@ func TestClientsInTrouble(t *testing.T) {
 		{"Codex", func(url string) client { return codex{url: url} }},
 		{"Codex, WebSocket", func(url string) client { return codex{url: url, socket: true} }},
 		{"opencode, Messages", func(url string) client {
-			return opencode{url: url, provider: "anthropic",
-				model: "claude-sonnet-4-5"}
+			return opencode{
+				url: url, provider: "anthropic",
+				model: "claude-sonnet-4-5",
+			}
 		}},
 		{"opencode, chat completions", func(url string) client {
-			return opencode{url: url, provider: "box",
-				model: "qwen3-coder"}
+			return opencode{
+				url: url, provider: "box",
+				model: "qwen3-coder",
+			}
 		}},
 		{"Gemini CLI", func(url string) client { return geminiCLI{url: url} }},
 	} {
@@ -47,13 +51,17 @@ func TestClientsInTrouble(t *testing.T) {
 			}
 			_, socket := c.client("").(codex)
 			socket = socket && c.client("").(codex).socket
-			s := startStack(t, setup{cache: "policy cost_aware", model: "in_order on", script: steps, audit: true,
-				socket: socket})
+			s := startStack(t, setup{
+				cache: "policy cost_aware", model: "in_order on", script: steps, audit: true,
+				socket: socket,
+			})
 			newUser(t, c.client(s.url), r.dir).ask(t, firstPrompt, steps)
 			r.check(t)
 
-			turns := s.turns(t, map[int]int{http.StatusOK: len(steps) + 1, http.StatusTooManyRequests: 1,
-				http.StatusInternalServerError: 1})
+			turns := s.turns(t, map[int]int{
+				http.StatusOK: len(steps) + 1, http.StatusTooManyRequests: 1,
+				http.StatusInternalServerError: 1,
+			})
 			ends := map[string]int{}
 			for i, turn := range turns {
 				ends[turn.Outcome]++
@@ -122,8 +130,10 @@ func TestClientsCompact(t *testing.T) {
 			}
 			_, socket := c.client("").(codex)
 			socket = socket && c.client("").(codex).socket
-			s := startStack(t, setup{cache: "policy cost_aware", model: "in_order on", script: steps, audit: true,
-				socket: socket})
+			s := startStack(t, setup{
+				cache: "policy cost_aware", model: "in_order on", script: steps, audit: true,
+				socket: socket,
+			})
 			newUser(t, c.client(s.url), r.dir).ask(t, firstPrompt, steps)
 			r.check(t)
 
@@ -189,8 +199,10 @@ func TestGeminiCLICompacts(t *testing.T) {
 	said := step{Text: strings.TrimSpace(list.String())}
 	first, second := r.brief()
 	task := slices.Concat(first[:len(first)-1], second)
-	s := startStack(t, setup{cache: "policy cost_aware", model: "in_order on", script: slices.Concat([]step{said}, task),
-		audit: true})
+	s := startStack(t, setup{
+		cache: "policy cost_aware", model: "in_order on", script: slices.Concat([]step{said}, task),
+		audit: true,
+	})
 	u := newUser(t, geminiCLI{url: s.url, compress: 0.02}, r.dir)
 	u.ask(t, "What is in this repository?", []step{said})
 	u.ask(t, firstPrompt, task)

@@ -26,8 +26,10 @@ func (c cline) files() map[string]string {
 	return map[string]string{".cline/data/settings/providers.json": settings(map[string]any{
 		"version": 1, "lastUsedProvider": c.provider, "modes": map[string]any{},
 		"providers": map[string]any{c.provider: map[string]any{
-			"settings": map[string]any{"provider": c.provider, "apiKey": "sk-test", "model": c.model(),
-				"baseUrl": c.url + "/v1"},
+			"settings": map[string]any{
+				"provider": c.provider, "apiKey": "sk-test", "model": c.model(),
+				"baseUrl": c.url + "/v1",
+			},
 			"updatedAt": "2026-11-01T00:00:00.000Z", "tokenSource": "manual",
 		}},
 	})}

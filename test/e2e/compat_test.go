@@ -49,8 +49,10 @@ func TestCompatibility(t *testing.T) {
 		t.Run(up.name, func(t *testing.T) {
 			weather := toolCall{"get_weather", map[string]any{"city": "Zürich \"old\""}}
 			s := startStack(t, setup{cache: up.cache, script: []step{
-				{Thinking: "They ask for the weather.", Text: "One moment.",
-					Calls: []toolCall{weather, {"get_time", map[string]any{}}}},
+				{
+					Thinking: "They ask for the weather.", Text: "One moment.",
+					Calls: []toolCall{weather, {"get_time", map[string]any{}}},
+				},
 				{Text: "It rains."},
 				step{Text: "no"}.failing(http.StatusTooManyRequests),
 				step{Text: "no"}.failing(http.StatusInternalServerError),
@@ -183,8 +185,10 @@ func messagesStream(kinds ...string) func([]gjson.Result) error {
 				if open < 0 || index != open {
 					return fmt.Errorf("event %d: a delta of a block that is not open", i)
 				}
-				want := map[string]string{"text": "text_delta", "tool_use": "input_json_delta",
-					"thinking": "thinking_delta"}[opened[open]]
+				want := map[string]string{
+					"text": "text_delta", "tool_use": "input_json_delta",
+					"thinking": "thinking_delta",
+				}[opened[open]]
 				if got := e.Get("delta.type").Str; got != want && (opened[open] != "thinking" || got != "signature_delta") {
 					return fmt.Errorf("event %d: a %s in a block of %s", i, got, opened[open])
 				}

@@ -239,8 +239,10 @@ func sandbox(t *testing.T) string {
 		t.Fatal(err)
 	}
 	// The agents' transcripts, in their folders.
-	for from, to := range map[string]string{"claude-code": ".claude", "codex": ".codex", "gemini-cli": ".gemini",
-		"pi": ".pi/agent"} {
+	for from, to := range map[string]string{
+		"claude-code": ".claude", "codex": ".codex", "gemini-cli": ".gemini",
+		"pi": ".pi/agent",
+	} {
 		if err := os.CopyFS(filepath.Join(dir, to), os.DirFS("../../internal/cli/transcript/testdata/"+from)); err != nil {
 			t.Fatal(err)
 		}
@@ -311,8 +313,10 @@ func shell(t *testing.T, dir, document, command string) {
 	// ./caddy would collide with Caddy's data folder.
 	cmd := exec.CommandContext(ctx, "sh", "-c", strings.TrimPrefix(command, "./"))
 	cmd.Dir = dir
-	cmd.Env = []string{"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "HOME=" + dir,
-		"XDG_DATA_HOME=" + dir, "XDG_CONFIG_HOME=" + dir, "OPENAI_API_KEY=none", "NO_COLOR=1"}
+	cmd.Env = []string{
+		"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "HOME=" + dir,
+		"XDG_DATA_HOME=" + dir, "XDG_CONFIG_HOME=" + dir, "OPENAI_API_KEY=none", "NO_COLOR=1",
+	}
 	start := time.Now()
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -23,8 +23,10 @@ func startEngine(t *testing.T, o engine.Options) *engine.Engine {
 			"an inference engine: set LLM_CACHE_ENGINE to a folder where npm has installed node-llama-cpp and "+
 				"@node-llama-cpp/linux-x64")
 	}
-	for _, name := range []string{"../../README.md", "../../docs/guides/stores.md", "../../docs/concepts/planner.md",
-		"../../docs/reference/caddyfile.md", "../../docs/guides/upstreams.md"} {
+	for _, name := range []string{
+		"../../README.md", "../../docs/guides/stores.md", "../../docs/concepts/planner.md",
+		"../../docs/reference/caddyfile.md", "../../docs/guides/upstreams.md",
+	} {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -45,20 +47,26 @@ func TestWordingsOnEngine(t *testing.T) {
 	b := startBox(t, engine.Options{}, "upstream llama_cpp\nqueue")
 	const rules = "You are an agent that looks after a repository. "
 	for i, c := range []struct{ was, is string }{
-		{"Conversation started: Thursday, November 26, 2026 05:30 PM",
-			"Conversation started: Friday, November 27, 2026 05:30 PM"},
+		{
+			"Conversation started: Thursday, November 26, 2026 05:30 PM",
+			"Conversation started: Friday, November 27, 2026 05:30 PM",
+		},
 		{"Today: 2026-11-26; current working directory: '/a'.", "Today: 2026-11-27; current working directory: '/b'."},
 		{"2026-11-26 17:30 (Thursday)", "2026-11-26 17:31 (Thursday)"},
 		{"Timestamp: 2026-11-26 17:30:12 UTC", "Timestamp: 2026-11-26 17:30:14 UTC"},
-		{"The current date and time is Thursday, November 26, 2026 5:30 PM.",
-			"The current date and time is Thursday, November 26, 2026 5:31 PM."},
+		{
+			"The current date and time is Thursday, November 26, 2026 5:30 PM.",
+			"The current date and time is Thursday, November 26, 2026 5:31 PM.",
+		},
 		{"now 2026-11-26T17:30:12.123Z", "now 2026-11-26T17:30:12.456Z"},
 		{"Current working directory: /a", "Current working directory: /b"},
 		{"You work in ~/src/one on a Mac.", "You work in ~/src/two on a Mac."},
 		{"It is 26 Nov 2026 where the user lives.", "It is 27 Nov 2026 where the user lives."},
 		{"Local time 9:05 a.m., Monday", "Local time 10:15 a.m., Tuesday"},
-		{"Session 1b4e28ba-2fa1-11d2-883f-0016d3cca427 has begun.",
-			"Session 6ba7b810-9dad-11d1-80b4-00c04fd430c8 has begun."},
+		{
+			"Session 1b4e28ba-2fa1-11d2-883f-0016d3cca427 has begun.",
+			"Session 6ba7b810-9dad-11d1-80b4-00c04fd430c8 has begun.",
+		},
 		{"The branch is at 3f2a9bc.", "The branch is at 77d0e1f."},
 		{"Scratch files go to (/tmp/agent-1/work), nowhere else.", "Scratch files go to (/tmp/agent-2/work), nowhere else."},
 		{"Date format here: 11/26/2026", "Date format here: 11/27/2026"},
@@ -77,8 +85,10 @@ func TestWordingsOnEngine(t *testing.T) {
 				return fmt.Sprintf(`{"model":"tiny","messages":[{"role":"system","content":%q},{"role":"user","content":%q}%s],`+
 					`"tools":[{"type":"function","function":{"name":"Read","parameters":{"type":"object"}}}]}`, system, user, more)
 			}
-			for _, body := range []string{body(c.was, ""),
-				body(c.is, `,{"role":"assistant","content":"Nothing is left to do."},{"role":"user","content":"Go on."}`)} {
+			for _, body := range []string{
+				body(c.was, ""),
+				body(c.is, `,{"role":"assistant","content":"Nothing is left to do."},{"role":"user","content":"Go on."}`),
+			} {
 				res, err := http.Post(b.url+"/v1/chat/completions", "application/json",
 					strings.NewReader(body)) //nolint:noctx // the server is ours
 				if err != nil {

@@ -170,12 +170,16 @@ var expandClients = []struct {
 	{"Claude Code", func(url string) client { return claudeCode{url: url} }},
 	{"Codex", func(url string) client { return codex{url: url} }},
 	{"opencode, Messages", func(url string) client {
-		return opencode{url: url, provider: "anthropic",
-			model: "claude-sonnet-4-5"}
+		return opencode{
+			url: url, provider: "anthropic",
+			model: "claude-sonnet-4-5",
+		}
 	}},
 	{"opencode, chat completions", func(url string) client {
-		return opencode{url: url, provider: "box",
-			model: "qwen3-coder"}
+		return opencode{
+			url: url, provider: "box",
+			model: "qwen3-coder",
+		}
 	}},
 	{"opencode, Responses", func(url string) client { return opencode{url: url, provider: "openai", model: "gpt-5"} }},
 	{"Gemini CLI", func(url string) client { return geminiCLI{url: url} }},

@@ -197,11 +197,15 @@ func chatOf(q gjson.Result) object {
 		for _, b := range m.Get("content").Array() {
 			switch b.Get("type").Str {
 			case "tool_use":
-				calls = append(calls, object{"id": b.Get("id").Str, "type": "function",
-					"function": object{"name": b.Get("name").Str, "arguments": b.Get("input").Raw}})
+				calls = append(calls, object{
+					"id": b.Get("id").Str, "type": "function",
+					"function": object{"name": b.Get("name").Str, "arguments": b.Get("input").Raw},
+				})
 			case "tool_result":
-				messages = append(messages, object{"role": "tool", "tool_call_id": b.Get("tool_use_id").Str,
-					"content": text(b.Get("content"))})
+				messages = append(messages, object{
+					"role": "tool", "tool_call_id": b.Get("tool_use_id").Str,
+					"content": text(b.Get("content")),
+				})
 			}
 		}
 		out := object{"role": m.Get("role").Str, "content": text(m.Get("content"))}
@@ -216,8 +220,10 @@ func chatOf(q gjson.Result) object {
 		}
 	}
 	for _, tool := range q.Get("tools").Array() {
-		tools = append(tools, object{"type": "function", "function": object{"name": tool.Get("name").Str,
-			"description": tool.Get("description").Str, "parameters": json.RawMessage(tool.Get("input_schema").Raw)}})
+		tools = append(tools, object{"type": "function", "function": object{
+			"name":        tool.Get("name").Str,
+			"description": tool.Get("description").Str, "parameters": json.RawMessage(tool.Get("input_schema").Raw),
+		}})
 	}
 	out := object{"model": q.Get("model").Str, "messages": messages, "max_tokens": q.Get("max_tokens").Int()}
 	if len(tools) > 0 {
@@ -236,13 +242,19 @@ func writeMessage(w http.ResponseWriter, answer gjson.Result, stream bool) {
 	stop := "end_turn"
 	for _, c := range m.Get("tool_calls").Array() {
 		stop = "tool_use"
-		content = append(content, object{"type": "tool_use", "id": c.Get("id").Str, "name": c.Get("function.name").Str,
-			"input": json.RawMessage(c.Get("function.arguments").Str)})
+		content = append(content, object{
+			"type": "tool_use", "id": c.Get("id").Str, "name": c.Get("function.name").Str,
+			"input": json.RawMessage(c.Get("function.arguments").Str),
+		})
 	}
-	usage := object{"input_tokens": answer.Get("usage.prompt_tokens").Int(),
-		"output_tokens": answer.Get("usage.completion_tokens").Int()}
-	message := object{"id": answer.Get("id").Str, "type": "message", "role": "assistant", "model": answer.Get("model").Str,
-		"content": content, "stop_reason": stop, "stop_sequence": nil, "usage": usage}
+	usage := object{
+		"input_tokens":  answer.Get("usage.prompt_tokens").Int(),
+		"output_tokens": answer.Get("usage.completion_tokens").Int(),
+	}
+	message := object{
+		"id": answer.Get("id").Str, "type": "message", "role": "assistant", "model": answer.Get("model").Str,
+		"content": content, "stop_reason": stop, "stop_sequence": nil, "usage": usage,
+	}
 	if !stream {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(jsonOf(message))

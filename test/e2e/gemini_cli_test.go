@@ -87,8 +87,10 @@ func (c geminiCLI) read(path string) toolCall {
 }
 
 func (c geminiCLI) edit(path, from, to string) toolCall {
-	return toolCall{"replace", map[string]any{"file_path": path, "old_string": from, "new_string": to,
-		"instruction": "Change the comment."}}
+	return toolCall{"replace", map[string]any{
+		"file_path": path, "old_string": from, "new_string": to,
+		"instruction": "Change the comment.",
+	}}
 }
 
 func (c geminiCLI) write(path, text string) toolCall {

@@ -52,11 +52,15 @@ var hostedProviders = map[string]hostedProvider{
 	"qwen":     {path: "/apps/anthropic/v1/messages", local: messagesPath},
 	"minimax":  {path: "/anthropic/v1/messages", local: messagesPath},
 	"xai":      {path: chatPath, local: chatPath, session: inHeader("X-Grok-Conv-Id")},
-	"mistral": {path: chatPath, local: chatPath, refused: []string{"store", "seed", "stream_options", "user",
-		"metadata"}, session: inBody("prompt_cache_key")},
+	"mistral": {path: chatPath, local: chatPath, refused: []string{
+		"store", "seed", "stream_options", "user",
+		"metadata",
+	}, session: inBody("prompt_cache_key")},
 	"openrouter": {path: "/api/v1/chat/completions", local: chatPath, session: inBody("session_id")},
-	"groq": {path: "/openai/v1/chat/completions", local: chatPath,
-		refused: []string{"prompt_cache_key", "logprobs"}},
+	"groq": {
+		path: "/openai/v1/chat/completions", local: chatPath,
+		refused: []string{"prompt_cache_key", "logprobs"},
+	},
 	"together":  {path: chatPath, local: chatPath},
 	"fireworks": {path: "/inference/v1/chat/completions", local: chatPath, session: inHeader("X-Session-Affinity")},
 	"azure":     {path: "/openai/v1/responses", local: "/v1/responses"},
@@ -72,7 +76,8 @@ func TestHostedProviders(t *testing.T) {
 			script := sdkScript()
 			var mu sync.Mutex
 			names := map[string]bool{}
-			s := startStack(t, setup{cache: "upstream " + preset, script: script, unwatched: true,
+			s := startStack(t, setup{
+				cache: "upstream " + preset, script: script, unwatched: true,
 				manner: func(_ *httputil.ReverseProxy, next http.Handler) http.Handler {
 					return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 						if r.Method != http.MethodPost {
@@ -95,7 +100,8 @@ func TestHostedProviders(t *testing.T) {
 						r.Body, r.URL.Path = io.NopCloser(bytes.NewReader(body)), c.local
 						next.ServeHTTP(w, r)
 					})
-				}})
+				},
+			})
 			a := geminiAgentFor(s.url)
 			a.late = true
 			a.prompt("Find out why the build fails.")

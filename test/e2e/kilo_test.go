@@ -19,8 +19,10 @@ func (c kilo) files() map[string]string {
 func (c kilo) command(home, prompt string, further bool) (args, env []string) {
 	args, env = c.opencode.command(home, prompt, further)
 	args = append([]string{"run", "--auto"}, args[1:]...)
-	for _, what := range []string{"AUTOUPDATE", "MODELS_FETCH", "DEFAULT_PLUGINS", "LSP_DOWNLOAD", "SESSION_INGEST",
-		"CODEBASE_INDEXING", "PRESENCE"} {
+	for _, what := range []string{
+		"AUTOUPDATE", "MODELS_FETCH", "DEFAULT_PLUGINS", "LSP_DOWNLOAD", "SESSION_INGEST",
+		"CODEBASE_INDEXING", "PRESENCE",
+	} {
 		env = append(env, "KILO_DISABLE_"+what+"=1")
 	}
 	return args, append(env, "KILO_TELEMETRY_LEVEL=off")

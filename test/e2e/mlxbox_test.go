@@ -68,17 +68,27 @@ func TestBoxOfTheDocs(t *testing.T) {
 		return res.StatusCode, string(b)
 	}
 	for _, c := range []struct{ path, header, prefix, body, want string }{
-		{"/v1/messages", "X-Api-Key", "",
-			`{"model":"claude-sonnet-5","max_tokens":9,"messages":[{"role":"user","content":"Hello"}]}`, `"type":"message"`},
-		{"/v1/messages", "Authorization", "Bearer ",
+		{
+			"/v1/messages", "X-Api-Key", "",
+			`{"model":"claude-sonnet-5","max_tokens":9,"messages":[{"role":"user","content":"Hello"}]}`, `"type":"message"`,
+		},
+		{
+			"/v1/messages", "Authorization", "Bearer ",
 			`{"model":"claude-sonnet-5","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"Hello"}]}`,
-			"event: message_stop"},
-		{"/v1/chat/completions", "Authorization", "Bearer ", `{"model":"x","messages":[{"role":"user","content":"Hello"}]}`,
-			`"choices"`},
-		{"/v1/responses", "Authorization", "Bearer ", `{"model":"x","stream":true,"input":"Hello"}`,
-			"event: response.completed"},
-		{"/v1beta/models/gemini-x:generateContent", "X-Goog-Api-Key", "",
-			`{"contents":[{"role":"user","parts":[{"text":"Hello"}]}]}`, `"candidates"`},
+			"event: message_stop",
+		},
+		{
+			"/v1/chat/completions", "Authorization", "Bearer ", `{"model":"x","messages":[{"role":"user","content":"Hello"}]}`,
+			`"choices"`,
+		},
+		{
+			"/v1/responses", "Authorization", "Bearer ", `{"model":"x","stream":true,"input":"Hello"}`,
+			"event: response.completed",
+		},
+		{
+			"/v1beta/models/gemini-x:generateContent", "X-Goog-Api-Key", "",
+			`{"contents":[{"role":"user","parts":[{"text":"Hello"}]}]}`, `"candidates"`,
+		},
 	} {
 		for _, who := range []string{"anna", "ben"} {
 			if status, body := ask(c.path, c.header, c.prefix+who+"-secret", c.body); status != http.StatusOK ||

@@ -38,8 +38,10 @@ type office struct {
 const mostSlots = 2
 
 // zones are time zones, of which one is always in its afternoon.
-var zones = []string{"Pacific/Auckland", "Asia/Tokyo", "Asia/Kolkata", "Europe/Berlin", "America/Sao_Paulo",
-	"America/New_York", "America/Los_Angeles", "Pacific/Honolulu"}
+var zones = []string{
+	"Pacific/Auckland", "Asia/Tokyo", "Asia/Kolkata", "Europe/Berlin", "America/Sao_Paulo",
+	"America/New_York", "America/Los_Angeles", "Pacific/Honolulu",
+}
 
 // afternoon returns a time zone in which the day is well advanced, so that there are turns of
 // today.
@@ -312,8 +314,10 @@ func (o *office) work(t *testing.T) (waiting *sync.WaitGroup) {
 			t.Error(err)
 			return
 		}
-		req.Header = http.Header{"Content-Type": {"application/json"}, "X-Api-Key": {key}, "User-Agent": {agent},
-			"X-Session-Id": {key + session}}
+		req.Header = http.Header{
+			"Content-Type": {"application/json"}, "X-Api-Key": {key}, "User-Agent": {agent},
+			"X-Session-Id": {key + session},
+		}
 		for i := 0; i < len(more); i += 2 {
 			req.Header.Set(more[i], more[i+1])
 		}

@@ -106,8 +106,10 @@ func TestPageEmpty(t *testing.T) {
 	at := startStack(t, setup{upstream: u.Listener.Addr().String(), unwatched: true}).dashboard(t)
 	v.open(t, "http://"+at+"/", "html[data-ready]")
 	v.look(t, "empty", "light")
-	for element, want := range map[string]string{"#share": "No request has come yet", "#rows": "Nothing to count yet",
-		"#list": "No conversation is held", "#health": "no request has been answered yet"} {
+	for element, want := range map[string]string{
+		"#share": "No request has come yet", "#rows": "Nothing to count yet",
+		"#list": "No conversation is held", "#health": "no request has been answered yet",
+	} {
 		if text := v.text(t, element); !strings.Contains(text, want) {
 			t.Errorf("%s says %q", element, text)
 		}
@@ -131,12 +133,16 @@ func TestPage(t *testing.T) {
 			`document.querySelector("#queues").textContent.includes("2 waiting")`)
 	v.look(t, "page", "light", "dark")
 	for element, all := range map[string][]string{
-		"#today": {"Saved today", "of the $", "that the clients' own bytes would have cost", "would have been saved",
-			"measured, at list prices", "unpriced", "Saved in tokens", "estimated"},
+		"#today": {
+			"Saved today", "of the $", "that the clients' own bytes would have cost", "would have been saved",
+			"measured, at list prices", "unpriced", "Saved in tokens", "estimated",
+		},
 		"#rows": {"anna", "dora", "Digits stand for a key without a name"},
 		"#list": {"anna", "eve", "other model", "as written", "folded, missed", "would be", "unpriced", "~"},
-		"#standings": {"anna", "of $40.00 a day", "ben", "requests are refused", "nightly-build", "soft: nothing is refused",
-			"of $400.00 a month"},
+		"#standings": {
+			"anna", "of $40.00 a day", "ben", "requests are refused", "nightly-build", "soft: nothing is refused",
+			"of $400.00 a month",
+		},
 		"#queues": {"2 of 2 slots busy, 2 waiting", "eve: 1 ", "nightly-build: "},
 		"#health": {"Upstream 127.0.0.1:", "last answer at", "in memory", "turns wait to be written", "may be pinged"},
 	} {
@@ -203,8 +209,10 @@ func TestPage(t *testing.T) {
 	strained := o.strained(t, admin)
 	v.open(t, "http://"+strained+"/", "html[data-ready]")
 	v.look(t, "strained", "dark")
-	for element, want := range map[string]string{"#list": "9 folded, missed 3 times", "#health": "failing",
-		"#status": "live", "#saved": "−$"} {
+	for element, want := range map[string]string{
+		"#list": "9 folded, missed 3 times", "#health": "failing",
+		"#status": "live", "#saved": "−$",
+	} {
 		if text := v.text(t, element); !strings.Contains(text, want) {
 			t.Errorf("%s says %q", element, text)
 		}
@@ -227,14 +235,22 @@ func (o *office) strained(t *testing.T, admin string) (at string) {
 		}
 		return at[path[len(path)-1]].([]any)[0].(map[string]any)
 	}
-	maps.Copy(first("sessions", "list"), map[string]any{"user": long, "regret": 3, "folded": 9, "model": long,
-		"sent": 1.2e9, "saved": -123456.7, "estimated": true})
-	maps.Copy(first("budgets"), map[string]any{"name": long, "spent": "999999999 tokens of 999999999 tokens a month",
-		"share": 12.5})
-	maps.Copy(first("queues"), map[string]any{"name": long, "slots": 64, "running": 64, "waiting": 12345,
-		"expected": 98765})
-	maps.Copy(first("health"), map[string]any{"state": "failing", "of": long + ".example.com:443",
-		"note": "requests in a row without an answer: 12345; last answer at 2026-11-23 02:00:00"})
+	maps.Copy(first("sessions", "list"), map[string]any{
+		"user": long, "regret": 3, "folded": 9, "model": long,
+		"sent": 1.2e9, "saved": -123456.7, "estimated": true,
+	})
+	maps.Copy(first("budgets"), map[string]any{
+		"name": long, "spent": "999999999 tokens of 999999999 tokens a month",
+		"share": 12.5,
+	})
+	maps.Copy(first("queues"), map[string]any{
+		"name": long, "slots": 64, "running": 64, "waiting": 12345,
+		"expected": 98765,
+	})
+	maps.Copy(first("health"), map[string]any{
+		"state": "failing", "of": long + ".example.com:443",
+		"note": "requests in a row without an answer: 12345; last answer at 2026-11-23 02:00:00",
+	})
 	maps.Copy(first("today", "people"), map[string]any{"name": long, "usd": 1234567.8, "client_usd": 1.0})
 	total := data["today"].(map[string]any)["total"].(map[string]any)
 	total["usd"] = 1234567.89
@@ -282,8 +298,10 @@ func (o *office) pictures(t *testing.T, v *viewer) {
 	b.WriteString(`<!doctype html><style>body{margin:0;background:#16181b;color:#e6e7e8;font:14px/1.45 ui-monospace,` +
 		`Menlo,"DejaVu Sans Mono",monospace}pre{display:inline-block;margin:0;padding:1.2rem ` +
 		`1.5rem}b{color:#5fd3a4;font-weight:400}</style><pre>`)
-	for _, args := range [][]string{{"report", "--store", o.record, "--since", "24h", "--by", "user"},
-		{"statusline", "--admin", o.Admin}} {
+	for _, args := range [][]string{
+		{"report", "--store", o.record, "--since", "24h", "--by", "user"},
+		{"statusline", "--admin", o.Admin},
+	} {
 		shown := strings.NewReplacer(" --store "+o.record, "", " --admin "+o.Admin, "").Replace(strings.Join(args, " "))
 		fmt.Fprintf(&b, "<b>$ caddy llm-cache %s</b>\n%s\n", shown, template.HTMLEscapeString(o.llmCache(t, args...)))
 	}

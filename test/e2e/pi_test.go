@@ -24,8 +24,10 @@ func (c pi) model() string {
 }
 
 func (c pi) files() map[string]string {
-	url := c.url + map[string]string{"openai-completions": "/v1", "openai-responses": "/v1",
-		"google-generative-ai": "/v1beta"}[c.api]
+	url := c.url + map[string]string{
+		"openai-completions": "/v1", "openai-responses": "/v1",
+		"google-generative-ai": "/v1beta",
+	}[c.api]
 	return map[string]string{".pi/agent/models.json": settings(map[string]any{"providers": map[string]any{"box": map[string]any{
 		"baseUrl": url, "apiKey": "sk-test", "api": c.api,
 		"models": []any{map[string]any{

@@ -16,8 +16,10 @@ func (c qwenCode) executable() (name, variable string) { return "qwen", "LLM_CAC
 func (c qwenCode) resumes() bool { return true }
 
 func (c qwenCode) model() string {
-	return map[string]string{"openai": "qwen3-coder-plus", "anthropic": "claude-sonnet-4-5",
-		"gemini": "gemini-3.1-pro-preview"}[c.api]
+	return map[string]string{
+		"openai": "qwen3-coder-plus", "anthropic": "claude-sonnet-4-5",
+		"gemini": "gemini-3.1-pro-preview",
+	}[c.api]
 }
 
 func (c qwenCode) files() map[string]string {
@@ -68,8 +70,10 @@ func (c qwenCode) last(stdout []byte) (text string, err error) {
 }
 
 func (c qwenCode) bash(command string) toolCall {
-	return toolCall{"run_shell_command", map[string]any{"command": command, "description": "Run a command",
-		"is_background": false}}
+	return toolCall{"run_shell_command", map[string]any{
+		"command": command, "description": "Run a command",
+		"is_background": false,
+	}}
 }
 
 func (c qwenCode) read(path string) toolCall {

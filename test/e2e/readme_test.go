@@ -84,8 +84,10 @@ func TestFirstCommand(t *testing.T) {
 		if err != nil || resp.StatusCode != http.StatusOK || !bytes.Contains(b, []byte(c.end)) {
 			t.Errorf("%s %s: %s, %v, %s", c.path, c.body, resp.Status, err, b)
 		}
-		for _, h := range []string{"Session", "Policy", "Original-Tokens", "Sent-Tokens", "Saved-Tokens", "Reduction-Pct",
-			"Transforms", "Overhead-Us"} {
+		for _, h := range []string{
+			"Session", "Policy", "Original-Tokens", "Sent-Tokens", "Saved-Tokens", "Reduction-Pct",
+			"Transforms", "Overhead-Us",
+		} {
 			if resp.Header.Get("X-Llm-Cache-"+h) == "" {
 				t.Errorf("%s: no header X-Llm-Cache-%s in %v", c.path, h, resp.Header)
 			}

@@ -59,8 +59,11 @@ func newRepository(t *testing.T, with tools) *repository {
 			t.Fatal(err)
 		}
 	}
-	for _, args := range [][]string{{"init", "-q"}, {"add", "-A"},
-		{"-c", "user.name=t", "-c", "user.email=t@example.invalid", "commit", "-q", "-m", "first"}} {
+	for _, args := range [][]string{
+		{"init", "-q"},
+		{"add", "-A"},
+		{"-c", "user.name=t", "-c", "user.email=t@example.invalid", "commit", "-q", "-m", "first"},
+	} {
 		cmd := exec.Command("git", args...)
 		cmd.Dir, cmd.Env = r.dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + r.dir}
 		if b, err := cmd.CombinedOutput(); err != nil {

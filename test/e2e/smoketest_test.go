@@ -32,10 +32,13 @@ func TestSmoketest(t *testing.T) {
 		tolerated   string // a fault of the model itself
 		holds       bool
 	}{
-		{"simulator", "claude-opus-4-6", []string{"anthropic", "openai_chat", "openai_responses", "gemini"},
+		{
+			"simulator", "claude-opus-4-6",
+			[]string{"anthropic", "openai_chat", "openai_responses", "gemini"},
 			func(t *testing.T) string {
 				return startStack(t, setup{unwatched: true}).url
-			}, "", false},
+			}, "", false,
+		},
 		{"engine", "tiny", []string{"anthropic", "openai_chat", "openai_responses", "gemini"}, func(t *testing.T) string {
 			e := startEngine(t, engine.Options{})
 			return startStack(t, setup{cache: "upstream mlx_lm\nqueue", upstream: e.Addr, unwatched: true}).url
@@ -44,7 +47,9 @@ func TestSmoketest(t *testing.T) {
 		{"letta", "coder", []string{"openai_chat", "openai_responses"}, func(t *testing.T) string {
 			return startStack(t, setup{cache: "upstream letta", upstream: startLetta(t).addr, unwatched: true}).url
 		}, "the system prompt was not honoured", true},
-		{"edge and origin", "claude-opus-4-6", []string{"anthropic", "openai_chat", "openai_responses", "gemini"},
+		{
+			"edge and origin", "claude-opus-4-6",
+			[]string{"anthropic", "openai_chat", "openai_responses", "gemini"},
 			func(t *testing.T) string {
 				model := startStack(t, setup{unwatched: true})
 				addrs, err := caddy.FreeAddrs(2)
@@ -54,7 +59,8 @@ func TestSmoketest(t *testing.T) {
 				model.start(t, "origin", addrs[0], site(addrs[0], addrs[1], "origin", "llm_cache_origin\nreverse_proxy "+
 					model.modelAddr))
 				return startStack(t, setup{cache: "retain origin", upstream: addrs[1], unwatched: true}).url
-			}, "", true},
+			}, "", true,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

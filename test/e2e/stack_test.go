@@ -168,8 +168,10 @@ func (e *entry) models() bool {
 	if e.Request.Method != http.MethodPost {
 		return false
 	}
-	for _, end := range []string{"/v1/messages", "/v1/chat/completions", "/v1/responses", "enerateContent",
-		"/interactions", "awPredict", "/invoke", "/invoke-with-response-stream"} {
+	for _, end := range []string{
+		"/v1/messages", "/v1/chat/completions", "/v1/responses", "enerateContent",
+		"/interactions", "awPredict", "/invoke", "/invoke-with-response-stream",
+	} {
 		if strings.HasSuffix(path, end) && !strings.HasSuffix(path, "/count-tokens:rawPredict") {
 			return true
 		}

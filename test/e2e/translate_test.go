@@ -18,16 +18,26 @@ func TestTranslatedSDKs(t *testing.T) {
 		make                 func(url string) agent
 		calls, stop          string
 	}{
-		{"anthropic-sdk-go to chat", "mlx_lm {\n model claude-* gpt-5.4\n}", "/v1/chat/completions", newAnthropicAgent,
-			"tool_use", "end_turn"},
-		{"anthropic-sdk-go v2 to chat", "mlx_lm {\n model claude-* gpt-5.4\n}", "/v1/chat/completions", newAnthropicV2Agent,
-			"tool_use", "end_turn"},
-		{"anthropic-sdk-go to responses", "openai {\n format openai_responses\n model claude-* gpt-5.4\n}", "/v1/responses",
-			newAnthropicAgent, "tool_use", "end_turn"},
-		{"openai-go v3 to messages", "anthropic {\n model gpt-* claude-sonnet-4-5\n}", "/v1/messages", newOpenAIAgent,
-			"tool_calls", "stop"},
-		{"openai-go v3 to responses", "openai {\n format openai_responses\n}", "/v1/responses", newOpenAIAgent, "tool_calls",
-			"stop"},
+		{
+			"anthropic-sdk-go to chat", "mlx_lm {\n model claude-* gpt-5.4\n}", "/v1/chat/completions", newAnthropicAgent,
+			"tool_use", "end_turn",
+		},
+		{
+			"anthropic-sdk-go v2 to chat", "mlx_lm {\n model claude-* gpt-5.4\n}", "/v1/chat/completions", newAnthropicV2Agent,
+			"tool_use", "end_turn",
+		},
+		{
+			"anthropic-sdk-go to responses", "openai {\n format openai_responses\n model claude-* gpt-5.4\n}", "/v1/responses",
+			newAnthropicAgent, "tool_use", "end_turn",
+		},
+		{
+			"openai-go v3 to messages", "anthropic {\n model gpt-* claude-sonnet-4-5\n}", "/v1/messages", newOpenAIAgent,
+			"tool_calls", "stop",
+		},
+		{
+			"openai-go v3 to responses", "openai {\n format openai_responses\n}", "/v1/responses", newOpenAIAgent, "tool_calls",
+			"stop",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			script := sdkScript()

@@ -118,8 +118,10 @@ func (w *witness) watch(next http.Handler) http.Handler {
 				}
 				w.mu.Lock()
 				defer w.mu.Unlock()
-				w.threaded = append(w.threaded, threaded{kind == "continue", int(gjson.GetBytes(body, "messages.#").Int()),
-					rw.Header().Get("X-Llm-Cache-Retained")})
+				w.threaded = append(w.threaded, threaded{
+					kind == "continue", int(gjson.GetBytes(body, "messages.#").Int()),
+					rw.Header().Get("X-Llm-Cache-Retained"),
+				})
 			}
 		}
 		ended := false
@@ -283,8 +285,10 @@ func promptOf(api contract.API, body []byte) (p prompt) {
 			p.items = append(p.items, maphash.String(seed, e.Without("cache_control")))
 		}
 	}
-	for _, member := range []string{"tools", "instructions", "system", "systemInstruction", "system_instruction",
-		"messages", "input", "contents"} {
+	for _, member := range []string{
+		"tools", "instructions", "system", "systemInstruction", "system_instruction",
+		"messages", "input", "contents",
+	} {
 		add(v.Get(member))
 	}
 	return p

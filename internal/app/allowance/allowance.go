@@ -309,8 +309,10 @@ func (l *Ledger) Standings(all []Budget, now time.Time) (out []Standing) {
 		for b := range of(all, name) {
 			spent := a.spent(b)
 			if share := b.share(spent); share > 0 {
-				out = append(out, Standing{name, Verdict{Budget: b, Spent: spent, Share: share, Ends: b.ends(now),
-					Refused: !b.Soft && share >= 1}})
+				out = append(out, Standing{name, Verdict{
+					Budget: b, Spent: spent, Share: share, Ends: b.ends(now),
+					Refused: !b.Soft && share >= 1,
+				}})
 			}
 		}
 	}

@@ -20,8 +20,10 @@ type groups map[group]*Record
 
 // add counts a turn, or the sum of several, in its group.
 func (g groups) add(r *Record) {
-	key := group{r.Tenant, r.User, r.Client, r.Model, r.BilledModel, r.ClientFormat, r.UpstreamFormat, r.Kind, r.Policy,
-		r.Outcome, r.AssumedFrom, r.PricesOf}
+	key := group{
+		r.Tenant, r.User, r.Client, r.Model, r.BilledModel, r.ClientFormat, r.UpstreamFormat, r.Kind, r.Policy,
+		r.Outcome, r.AssumedFrom, r.PricesOf,
+	}
 	sum := g[key]
 	if sum == nil && len(g) >= maxGroups {
 		key = group{kind: r.Kind, outcome: r.Outcome}

@@ -86,8 +86,10 @@ func sample(n int) *Record {
 		OriginalTokens: 100, SentTokens: 80,
 		Billed: Tokens{Uncached: 1, Write5m: 2, Write1h: 3, Read: 4, Output: 5}, ReadEstimated: 3, Estimated: 1,
 		WouldSave: 0.25, WouldSaveUSD: 0.375, ClientBilled: Tokens{Uncached: 6, Write5m: 7, Write1h: 8, Read: 9, Output: 5},
-		Cost: 10.5, ClientCost: 20.25, USD: 0.5, ClientUSD: 1, Edits: []Edits{{Stage: "admission", Count: 2},
-			{Stage: "compress", Count: 1, Tokens: 40, Millis: 9}}, Epoch: "boundary", Reason: "x",
+		Cost: 10.5, ClientCost: 20.25, USD: 0.5, ClientUSD: 1, Edits: []Edits{
+			{Stage: "admission", Count: 2},
+			{Stage: "compress", Count: 1, Tokens: 40, Millis: 9},
+		}, Epoch: "boundary", Reason: "x",
 		Folded: 3, Removed: 20, Rewritten: 7, Break: "ttl", Regret: 1, Queue: time.Millisecond,
 		FirstByte: 2 * time.Millisecond, FirstToken: 3 * time.Millisecond,
 		LastToken: 4 * time.Millisecond, Total: 5 * time.Millisecond, Status: 200, Outcome: Completed, StopReason: "end_turn",

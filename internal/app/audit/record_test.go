@@ -36,8 +36,10 @@ func TestClientNames(t *testing.T) {
 // Long names of clients are cut, and the rest of them is not kept in memory.
 func TestNamesAreBounded(t *testing.T) {
 	for of, name := range map[string]func(string) string{"client": audit.ClientName, "model": audit.Bounded} {
-		for _, sent := range []string{strings.Repeat("x", 1<<20), "short/" + strings.Repeat("x", 1<<20),
-			"é\xff\x00" + strings.Repeat("é", 1<<20)} {
+		for _, sent := range []string{
+			strings.Repeat("x", 1<<20), "short/" + strings.Repeat("x", 1<<20),
+			"é\xff\x00" + strings.Repeat("é", 1<<20),
+		} {
 			got := name(sent)
 			if len(got) > 256 || of == "model" && (!utf8.ValidString(got) || strings.Contains(got, "\x00")) {
 				t.Errorf("%s: %q", of, got)

@@ -222,8 +222,10 @@ func TestUnusableFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, paths := range map[string][]string{
-		ReasonDamaged: {cut, written("rubbish.db", []byte("rubbish")), written("zeros.db", make([]byte, 8192)),
-			written("head.db", append([]byte("SQLite format 3\x00"), make([]byte, 4080)...))},
+		ReasonDamaged: {
+			cut, written("rubbish.db", []byte("rubbish")), written("zeros.db", make([]byte, 8192)),
+			written("head.db", append([]byte("SQLite format 3\x00"), make([]byte, 4080)...)),
+		},
 		ReasonForeign: {
 			made("sessions.db", "CREATE TABLE sessions (id)", "PRAGMA user_version = 2"),
 			made("other.db", "CREATE TABLE turns (id, player)"),

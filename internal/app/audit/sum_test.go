@@ -81,8 +81,10 @@ func TestSeed(t *testing.T) {
 	live := turn(now.Add(time.Second), "anna", "a", 1, 2)
 	now = now.Add(time.Minute)
 	l.Add(live)
-	if err := l.Seed(t.Context(), past{turn(now.Add(-30*time.Hour), "anna", "a", 1, 9),
-		turn(now.Add(-11*time.Hour), "anna", "a", 1, 9), turn(now.Add(-time.Hour), "anna", "a", 1, 5), live}); err != nil {
+	if err := l.Seed(t.Context(), past{
+		turn(now.Add(-30*time.Hour), "anna", "a", 1, 9),
+		turn(now.Add(-11*time.Hour), "anna", "a", 1, 9), turn(now.Add(-time.Hour), "anna", "a", 1, 5), live,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if d := l.Today(); d.Total.Turns != 2 || d.Total.Saved() != 5 ||

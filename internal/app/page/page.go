@@ -58,8 +58,10 @@ type file struct {
 func New(look func() View) *Page {
 	p := &Page{look: look, writeTime: 5 * time.Second, files: map[string]file{}, ends: map[*http.Server]chan struct{}{}}
 	p.html = read("page.html")
-	for name, kind := range map[string]string{"page.js": "text/javascript; charset=utf-8",
-		"page.css": "text/css; charset=utf-8"} {
+	for name, kind := range map[string]string{
+		"page.js":  "text/javascript; charset=utf-8",
+		"page.css": "text/css; charset=utf-8",
+	} {
 		data := read(name)
 		sum := sha256.Sum256(data)
 		ext := path.Ext(name)

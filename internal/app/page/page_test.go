@@ -123,8 +123,10 @@ func BenchmarkView(b *testing.B) {
 	now := time.Now()
 	v := View{Now: now}
 	for i := range 60 {
-		v.Sessions.List = append(v.Sessions.List, Session{ID: fmt.Sprint(i), Model: "claude-opus-4-6", Used: now, Until: &now,
-			Decision: "no gain"})
+		v.Sessions.List = append(v.Sessions.List, Session{
+			ID: fmt.Sprint(i), Model: "claude-opus-4-6", Used: now, Until: &now,
+			Decision: "no gain",
+		})
 	}
 	p := New(func() View { return v })
 	for b.Loop() {

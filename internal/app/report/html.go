@@ -68,24 +68,32 @@ func (s *Summary) charts() []chart {
 		unit = "uncached input tokens"
 	}
 	charts := []chart{
-		{Title: "Cost by day", Note: "In " + unit + ": as billed, beside what the clients' own bytes would have cost.",
-			SVG: inWidths(s.costs)},
-		{Title: "Share of prompts read from a cache, by day",
-			Note: "As billed, and what it would have been for the clients' own bytes.", SVG: inWidths(s.reads)},
+		{
+			Title: "Cost by day", Note: "In " + unit + ": as billed, beside what the clients' own bytes would have cost.",
+			SVG: inWidths(s.costs),
+		},
+		{
+			Title: "Share of prompts read from a cache, by day",
+			Note:  "As billed, and what it would have been for the clients' own bytes.", SVG: inWidths(s.reads),
+		},
 	}
 	for _, c := range []struct {
 		title, note string
 		parts       []Part
 		count       bool
 	}{
-		{"Saving by stage",
+		{
+			"Saving by stage",
 			"In " + unit +
 				", net. The saving of each turn is shared among its stages by the tokens that their edits take out of it, in " +
-				"that turn or earlier: each edit counts for as long as it stays.", s.Stages, false},
-		{"Saving by epoch",
+				"that turn or earlier: each edit counts for as long as it stays.", s.Stages, false,
+		},
+		{
+			"Saving by epoch",
 			"In " + unit +
 				", net: what conversations saved from their first fold on, the turn that paid for it included, by the moment at " +
-				"which they were folded.", s.Epochs, false},
+				"which they were folded.", s.Epochs, false,
+		},
 		{"Cache breaks by cause", "Turns whose cache did not hold what it was expected to.", s.Breaks, true},
 	} {
 		if len(c.parts) > 0 {

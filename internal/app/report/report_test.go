@@ -42,8 +42,10 @@ func written(t *testing.T) string {
 		r := &audit.Record{
 			ID: audit.NewID(now.Add(-back)), At: now.Add(-back), Turns: 1, Kind: audit.KindTurn, User: user, Model: model,
 			Client: "claude-code", Session: "s-" + user,
-			Billed: audit.Tokens{Read: 900, Uncached: 100, Output: 50}, ClientBilled: audit.Tokens{Read: 500, Write5m: 500,
-				Output: 50},
+			Billed: audit.Tokens{Read: 900, Uncached: 100, Output: 50}, ClientBilled: audit.Tokens{
+				Read: 500, Write5m: 500,
+				Output: 50,
+			},
 			USD: usd, ClientUSD: own, Cost: usd * 1e6, ClientCost: own * 1e6, Outcome: audit.Completed,
 			FirstByte: 100 * time.Millisecond, FirstToken: 200 * time.Millisecond, LastToken: time.Second,
 			Queue: time.Millisecond,
@@ -81,12 +83,17 @@ func TestLife(t *testing.T) {
 			At: now, Turns: 1, Kind: audit.KindTurn, Session: "s", Cost: cost, ClientCost: own, USD: cost / 1000,
 			ClientUSD: own / 1000,
 			Folded:    folded, Removed: removed, Epoch: epoch,
-			Edits: []audit.Edits{{Stage: "admission", Count: 30, Tokens: 100}, {Stage: "prune", Count: 1, Tokens: 300},
-				{Stage: "breakpoints", Count: 4}},
+			Edits: []audit.Edits{
+				{Stage: "admission", Count: 30, Tokens: 100},
+				{Stage: "prune", Count: 1, Tokens: 300},
+				{Stage: "breakpoints", Count: 4},
+			},
 		}
 	}
-	s, err := Summarise(t.Context(), list{turn(300, 200, 1, 1000, "boundary"), turn(100, 300, 0, 0, "none"),
-		turn(100, 500, 2, 3000, "cold")}, time.Time{}, "user")
+	s, err := Summarise(t.Context(), list{
+		turn(300, 200, 1, 1000, "boundary"), turn(100, 300, 0, 0, "none"),
+		turn(100, 500, 2, 3000, "cold"),
+	}, time.Time{}, "user")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,8 +203,10 @@ func TestPage(t *testing.T) {
 	if strings.Contains(page, "<script") || regexp.MustCompile(`(?:src|href|url)\s*[=(]`).MatchString(page) {
 		t.Error("the page runs or loads something")
 	}
-	for _, want := range []string{"Cost by day", "Saving by stage", "Saving by epoch", "Cache breaks by cause",
-		"prefers-color-scheme: dark", "claude-opus-4-6", "$2.90"} {
+	for _, want := range []string{
+		"Cost by day", "Saving by stage", "Saving by epoch", "Cache breaks by cause",
+		"prefers-color-scheme: dark", "claude-opus-4-6", "$2.90",
+	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("%q is not there", want)
 		}
@@ -247,8 +256,11 @@ func TestCommand(t *testing.T) {
 	if err != nil || json.Unmarshal([]byte(text), &s) != nil || s.Total.Turns != 12 {
 		t.Errorf("%v\n%s", err, text)
 	}
-	for _, args := range [][]string{{"--store", path, "--since", "x"}, {"--store", path, "--by", "x"},
-		{"--store", path + "no"}} {
+	for _, args := range [][]string{
+		{"--store", path, "--since", "x"},
+		{"--store", path, "--by", "x"},
+		{"--store", path + "no"},
+	} {
 		if _, err := run(args...); err == nil {
 			t.Errorf("%v is no error", args)
 		}
@@ -257,8 +269,10 @@ func TestCommand(t *testing.T) {
 
 // Every connection string of libpq is accepted, with or without a database name.
 func TestOpenPostgres(t *testing.T) {
-	for _, name := range []string{"postgres://u@127.0.0.1:1/d", "postgresql://127.0.0.1:1",
-		"host=127.0.0.1 port=1 user=u password=p", "dbname=d user=u"} {
+	for _, name := range []string{
+		"postgres://u@127.0.0.1:1/d", "postgresql://127.0.0.1:1",
+		"host=127.0.0.1 port=1 user=u password=p", "dbname=d user=u",
+	} {
 		s, err := Open(name)
 		if err != nil {
 			t.Errorf("%q: %v", name, err)

@@ -62,8 +62,10 @@ func (gemini) usage(c *exchange) geminiUsage {
 		}
 	}
 	u, thoughts := c.usage, min(thoughts, c.usage.Output)
-	return geminiUsage{Prompt: u.Prompt(), Cached: u.Read, Candidates: u.Output - thoughts, Thoughts: thoughts,
-		Total: u.Prompt() + u.Output}
+	return geminiUsage{
+		Prompt: u.Prompt(), Cached: u.Read, Candidates: u.Output - thoughts, Thoughts: thoughts,
+		Total: u.Prompt() + u.Output,
+	}
 }
 
 // parts returns the parts of an answer, with texts in pieces of about n bytes. The first call is

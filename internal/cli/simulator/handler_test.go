@@ -53,8 +53,10 @@ var formats = []struct {
 	tools  string
 }{
 	{wire.Anthropic, "/v1/messages?beta=true", `"tools":[{"name":"Bash","input_schema":{"type":"object"}}]`},
-	{wire.OpenAIChat, "/v1/chat/completions",
-		`"tools":[{"type":"function","function":{"name":"Bash"}}],"stream_options":{"include_usage":true}`},
+	{
+		wire.OpenAIChat, "/v1/chat/completions",
+		`"tools":[{"type":"function","function":{"name":"Bash"}}],"stream_options":{"include_usage":true}`,
+	},
 }
 
 // All content of a step reaches a client of either API, with and without a stream, in characters of
@@ -94,8 +96,10 @@ func TestAnswers(t *testing.T) {
 				if !got.Usage.Reported || got.Usage.Prompt() == 0 || got.Usage.Output == 0 {
 					t.Errorf("usage %+v", got.Usage)
 				}
-				if want := map[wire.Format]string{wire.Anthropic: "tool_use",
-					wire.OpenAIChat: "tool_calls"}[f.format]; got.StopReason != want {
+				if want := map[wire.Format]string{
+					wire.Anthropic:  "tool_use",
+					wire.OpenAIChat: "tool_calls",
+				}[f.format]; got.StopReason != want {
 					t.Errorf("stop reason %q, want %q", got.StopReason, want)
 				}
 			})
@@ -197,8 +201,10 @@ func TestOtherEndpoints(t *testing.T) {
 	for _, test := range []struct{ method, path, body, want string }{
 		{"HEAD", "/", "", ""},
 		{"GET", "/v1/models", "", `"id":"simulated"`},
-		{"POST", "/v1/messages/count_tokens", `{"model":"m","messages":[{"role":"user","content":"some words"}]}`,
-			`{"input_tokens":`},
+		{
+			"POST", "/v1/messages/count_tokens", `{"model":"m","messages":[{"role":"user","content":"some words"}]}`,
+			`{"input_tokens":`,
+		},
 	} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(test.method, test.path, strings.NewReader(test.body)))

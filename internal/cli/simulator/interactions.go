@@ -59,8 +59,10 @@ func (interactions) steps(a *Answer) []interactionsStep {
 		switch b := &a.Blocks[i]; b.Type {
 		case Thinking:
 			signed = true
-			steps = append(steps, interactionsStep{Type: "thought", Signature: Sign(b.Text),
-				Summary: []interactionsContent{{"text", b.Text}}})
+			steps = append(steps, interactionsStep{
+				Type: "thought", Signature: Sign(b.Text),
+				Summary: []interactionsContent{{"text", b.Text}},
+			})
 		case ToolUse:
 			if !signed {
 				signed = true
@@ -83,8 +85,10 @@ func (n interactions) object(c *exchange, done bool) interactionsObject {
 	o.Created = c.at.UTC().Format(time.RFC3339)
 	o.Updated = o.Created
 	u := n.usage(c)
-	o.Usage = &interactionsUsage{Total: u.Total, Input: u.Prompt, Cached: u.Cached, Output: u.Candidates,
-		Thought: u.Thoughts}
+	o.Usage = &interactionsUsage{
+		Total: u.Total, Input: u.Prompt, Cached: u.Cached, Output: u.Candidates,
+		Thought: u.Thoughts,
+	}
 	switch o.Status = "completed"; {
 	case c.answer.StopReason == "max_tokens":
 		o.Status = "incomplete"

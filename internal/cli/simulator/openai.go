@@ -93,8 +93,10 @@ func (openai) stopReason(a *Answer) string {
 }
 
 func (openai) completion(c *exchange, object string) openaiCompletion {
-	return openaiCompletion{ID: "chatcmpl-" + c.id, Object: object, Created: c.at.Unix(), Model: c.view.Model,
-		Choices: []openaiChoice{}}
+	return openaiCompletion{
+		ID: "chatcmpl-" + c.id, Object: object, Created: c.at.Unix(), Model: c.view.Model,
+		Choices: []openaiChoice{},
+	}
 }
 
 // JSON encodes a response without a stream.
@@ -148,8 +150,10 @@ func (o openai) events(c *exchange) [][]byte {
 		case ToolUse:
 			at := call
 			call++
-			delta(openaiMessage{Calls: []openaiCall{{Index: &at, ID: b.ID, Type: "function",
-				Function: openaiFunction{Name: b.Name}}}})
+			delta(openaiMessage{Calls: []openaiCall{{
+				Index: &at, ID: b.ID, Type: "function",
+				Function: openaiFunction{Name: b.Name},
+			}}})
 			for _, s := range chunks(string(b.Input), chunkSize) {
 				delta(openaiMessage{Calls: []openaiCall{{Index: &at, Function: openaiFunction{Arguments: s}}}})
 			}

@@ -104,8 +104,10 @@ func (responses) items(c *exchange) []responsesItem {
 		from := len(items)
 		switch b.Type {
 		case Thinking:
-			item := responsesItem{ID: "rs_" + id, Type: "reasoning",
-				Summary: &[]responsesPart{{Type: "summary_text", Text: b.Text}}}
+			item := responsesItem{
+				ID: "rs_" + id, Type: "reasoning",
+				Summary: &[]responsesPart{{Type: "summary_text", Text: b.Text}},
+			}
 			if encrypted {
 				item.Encrypted = b.Signature
 			}

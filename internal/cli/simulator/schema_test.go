@@ -20,17 +20,25 @@ func TestInShape(t *testing.T) {
 		body   string
 		want   string
 	}{
-		"gemini": {wire.Gemini,
+		"gemini": {
+			wire.Gemini,
 			`{"contents":[{"role":"user","parts":[{"text":"a"}]}],"generationConfig":{"responseMimeType":"application/json",` +
-				`"responseJsonSchema":` + schema + `}}`, want},
-		"responses": {wire.OpenAIResponses,
-			`{"model":"m","input":"a","text":{"format":{"type":"json_schema","name":"n","schema":` + schema + `}}}`, want},
-		"messages": {wire.Anthropic,
+				`"responseJsonSchema":` + schema + `}}`, want,
+		},
+		"responses": {
+			wire.OpenAIResponses,
+			`{"model":"m","input":"a","text":{"format":{"type":"json_schema","name":"n","schema":` + schema + `}}}`, want,
+		},
+		"messages": {
+			wire.Anthropic,
 			`{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"a"}],` +
-				`"output_config":{"format":{"type":"json_schema","schema":` + schema + `}}}`, want},
-		"interactions": {wire.Interactions,
+				`"output_config":{"format":{"type":"json_schema","schema":` + schema + `}}}`, want,
+		},
+		"interactions": {
+			wire.Interactions,
 			`{"model":"m","input":"a","response_format":[{"type":"audio"},{"type":"text","mime_type":"application/json",` +
-				`"schema":` + schema + `}]}`, want},
+				`"schema":` + schema + `}]}`, want,
+		},
 		"no schema": {wire.OpenAIResponses, `{"model":"m","input":"a","text":{"verbosity":"low"}}`, ""},
 		"nothing":   {wire.Anthropic, `{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"a"}]}`, ""},
 	} {

@@ -207,8 +207,10 @@ func (s *Step) answer(at int) *Answer {
 		a.Blocks = append(a.Blocks, Block{Type: Text, Text: s.Text})
 	}
 	for i, c := range s.Calls {
-		a.Blocks = append(a.Blocks, Block{Type: ToolUse, ID: fmt.Sprintf("toolu_sim%04d%02d", at, i), Name: c.Name,
-			Input: c.Input})
+		a.Blocks = append(a.Blocks, Block{
+			Type: ToolUse, ID: fmt.Sprintf("toolu_sim%04d%02d", at, i), Name: c.Name,
+			Input: c.Input,
+		})
 	}
 	if len(a.Blocks) == 0 {
 		a.Blocks = []Block{{Type: Text, Text: "Done."}}

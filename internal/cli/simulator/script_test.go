@@ -17,8 +17,10 @@ import (
 
 // With InOrder the step depends on earlier responses, and a failing step comes again.
 func TestScriptInOrder(t *testing.T) {
-	h := &Handler{Cache: newCache(t, "kv"),
-		Script: script(t, `[{"text":"zero"},{"text":"one","status":429,"times":2},{"text":"two"}]`)}
+	h := &Handler{
+		Cache:  newCache(t, "kv"),
+		Script: script(t, `[{"text":"zero"},{"text":"one","status":429,"times":2},{"text":"two"}]`),
+	}
 	h.Script.InOrder = true
 	for i, test := range []struct {
 		answers int

@@ -41,8 +41,10 @@ func (h *Handler) unsigned(r *http.Request, body []byte) string {
 		key = sign(key, s)
 	}
 	canonical := sha256.Sum256([]byte(canonicalRequest(r, strings.Split(said["SignedHeaders"], ";"), body)))
-	text := strings.Join([]string{signatureScheme, r.Header.Get("X-Amz-Date"), strings.Join(scope[1:], "/"),
-		hex.EncodeToString(canonical[:])}, "\n")
+	text := strings.Join([]string{
+		signatureScheme, r.Header.Get("X-Amz-Date"), strings.Join(scope[1:], "/"),
+		hex.EncodeToString(canonical[:]),
+	}, "\n")
 	if said["Signature"] != hex.EncodeToString(sign(key, text)) {
 		return "The request signature we calculated does not match the signature you provided."
 	}

@@ -64,8 +64,10 @@ func (s *socket) end() gjson.Result {
 	s.t.Helper()
 	for {
 		e := s.next()
-		if kind := e.Get("type").Str; slices.Contains([]string{"response.completed", "response.incomplete", "response.failed",
-			"error"}, kind) {
+		if kind := e.Get("type").Str; slices.Contains([]string{
+			"response.completed", "response.incomplete", "response.failed",
+			"error",
+		}, kind) {
 			return e
 		}
 	}

@@ -168,8 +168,10 @@ func alternating(messages []*said) []*said {
 		out = append(out, m)
 	}
 	if len(out) > 0 && out[0].role != "user" {
-		out = slices.Insert(out, 0, &said{role: "user", blocks: []Block{textBlock("(The conversation goes on.)")},
-			from: out[0].from, to: out[0].from, copied: out[0].copied})
+		out = slices.Insert(out, 0, &said{
+			role: "user", blocks: []Block{textBlock("(The conversation goes on.)")},
+			from: out[0].from, to: out[0].from, copied: out[0].copied,
+		})
 	}
 	return out
 }

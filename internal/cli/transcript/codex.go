@@ -89,8 +89,10 @@ func (f *codexFile) billed(u gjson.Result) {
 	}
 	// OpenAI counts cache reads and writes within the input.
 	read, write := u.Get("cached_input_tokens").Int(), u.Get("cache_write_input_tokens").Int()
-	f.late.usage = &Usage{Input: max(0, u.Get("input_tokens").Int()-read-write), Output: u.Get("output_tokens").Int(),
-		Read: read, Write: write}
+	f.late.usage = &Usage{
+		Input: max(0, u.Get("input_tokens").Int()-read-write), Output: u.Get("output_tokens").Int(),
+		Read: read, Write: write,
+	}
 	f.late = nil
 }
 

@@ -104,8 +104,10 @@ func (b *builder) gemini(m gjson.Result) bool {
 	case "gemini":
 		t := m.Get("tokens")
 		read := t.Get("cached").Int()
-		usage := &Usage{Input: max(0, t.Get("input").Int()-read), Output: t.Get("output").Int() + t.Get("thoughts").Int(),
-			Read: read}
+		usage := &Usage{
+			Input: max(0, t.Get("input").Int()-read), Output: t.Get("output").Int() + t.Get("thoughts").Int(),
+			Read: read,
+		}
 		all := m.Get("thoughts").Array()
 		thoughts := make([]string, 0, len(all))
 		for _, th := range all {

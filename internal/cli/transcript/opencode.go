@@ -36,8 +36,10 @@ func isOpencode(path string) bool {
 }
 
 func openOpencode(path string) (*sql.DB, error) {
-	u := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path),
-		RawQuery: "mode=ro&_pragma=busy_timeout(2000)"}
+	u := url.URL{
+		Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path),
+		RawQuery: "mode=ro&_pragma=busy_timeout(2000)",
+	}
 	return sql.Open("sqlite", u.String())
 }
 
@@ -159,8 +161,10 @@ func listOpencodeExport(path string) ([]Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []Source{{Agent: "opencode", Path: path, Session: gjson.GetBytes(raw, "info.id").String(),
-		Bytes: int64(len(raw))}}, nil
+	return []Source{{
+		Agent: "opencode", Path: path, Session: gjson.GetBytes(raw, "info.id").String(),
+		Bytes: int64(len(raw)),
+	}}, nil
 }
 
 func opencodeExport(s Source) (out []opencodeMessage, project string, err error) {
@@ -244,8 +248,10 @@ func (b *builder) opencode(m opencodeMessage) {
 		return
 	}
 	t := m.message.Get("tokens")
-	usage := &Usage{Input: t.Get("input").Int(), Output: t.Get("output").Int() + t.Get("reasoning").Int(),
-		Read: t.Get("cache.read").Int(), Write: t.Get("cache.write").Int()}
+	usage := &Usage{
+		Input: t.Get("input").Int(), Output: t.Get("output").Int() + t.Get("reasoning").Int(),
+		Read: t.Get("cache.read").Int(), Write: t.Get("cache.write").Int(),
+	}
 	ended := millis(m.message.Get("time.completed").Int())
 	id, model := m.message.Get("id").String()+"/"+m.message.Get("parentID").String()+"/"+created.String(),
 		m.message.Get("modelID").String()

@@ -26,8 +26,10 @@ func TestOpencodeExport(t *testing.T) {
 		Info  json.RawMessage   `json:"info"`
 		Parts []json.RawMessage `json:"parts"`
 	}
-	export := map[string]any{"info": map[string]any{"id": rows.Session[0][0], "projectID": "p",
-		"directory": rows.Session[0][1]}}
+	export := map[string]any{"info": map[string]any{
+		"id": rows.Session[0][0], "projectID": "p",
+		"directory": rows.Session[0][1],
+	}}
 	var messages []message
 	for _, m := range rows.Message {
 		of := message{Info: m[3]}

@@ -89,8 +89,10 @@ func (f *piFile) message(m, line gjson.Result) bool {
 			return true
 		}
 		u := m.Get("usage")
-		usage := &Usage{Input: u.Get("input").Int(), Output: u.Get("output").Int(), Read: u.Get("cacheRead").Int(),
-			Write: u.Get("cacheWrite").Int()}
+		usage := &Usage{
+			Input: u.Get("input").Int(), Output: u.Get("output").Int(), Read: u.Get("cacheRead").Int(),
+			Write: u.Get("cacheWrite").Int(),
+		}
 		if name := m.Get("model").String(); name != "" {
 			f.model = name
 		}

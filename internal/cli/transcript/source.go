@@ -44,12 +44,18 @@ type agent struct {
 
 // agents are the supported agents.
 var agents = []agent{
-	{name: "claude-code", folders: []string{".claude/projects", ".config/claude/projects"}, variable: "CLAUDE_CONFIG_DIR",
-		owns: jsonLines, knows: knowsClaudeCode, read: lineByLine(readClaudeCode)},
-	{name: "codex", folders: []string{".codex/sessions", ".codex/archived_sessions"}, variable: "CODEX_HOME",
-		owns: isRollout, knows: knowsCodex, read: lineByLine(readCodex)},
-	{name: "opencode", folders: []string{".local/share/opencode"}, owns: isOpencode, knows: knowsOpencode,
-		list: listOpencode, read: readOpencode},
+	{
+		name: "claude-code", folders: []string{".claude/projects", ".config/claude/projects"}, variable: "CLAUDE_CONFIG_DIR",
+		owns: jsonLines, knows: knowsClaudeCode, read: lineByLine(readClaudeCode),
+	},
+	{
+		name: "codex", folders: []string{".codex/sessions", ".codex/archived_sessions"}, variable: "CODEX_HOME",
+		owns: isRollout, knows: knowsCodex, read: lineByLine(readCodex),
+	},
+	{
+		name: "opencode", folders: []string{".local/share/opencode"}, owns: isOpencode, knows: knowsOpencode,
+		list: listOpencode, read: readOpencode,
+	},
 	{name: "pi", folders: []string{".pi/agent/sessions"}, owns: jsonLines, knows: knowsPi, read: lineByLine(readPi)},
 	{name: "gemini-cli", folders: []string{".gemini/tmp"}, owns: isGeminiChat, knows: knowsGemini, read: readGemini},
 }

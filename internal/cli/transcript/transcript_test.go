@@ -83,8 +83,10 @@ func opencodeHome(t *testing.T, files bool) string {
 func home(t *testing.T) string {
 	t.Helper()
 	home := opencodeHome(t, false)
-	for from, to := range map[string]string{"claude-code": ".claude", "codex": ".codex", "pi": ".pi/agent",
-		"gemini-cli": ".gemini"} {
+	for from, to := range map[string]string{
+		"claude-code": ".claude", "codex": ".codex", "pi": ".pi/agent",
+		"gemini-cli": ".gemini",
+	} {
 		if err := os.CopyFS(filepath.Join(home, to), os.DirFS(filepath.Join("testdata", from))); err != nil {
 			t.Fatal(err)
 		}
@@ -223,8 +225,10 @@ func TestScan(t *testing.T) {
 func TestVariables(t *testing.T) {
 	at := home(t)
 	sources, err := Discover(t.TempDir(), func(name string) string {
-		return map[string]string{"CLAUDE_CONFIG_DIR": filepath.Join(at, ".claude"),
-			"CODEX_HOME": filepath.Join(at, ".codex")}[name]
+		return map[string]string{
+			"CLAUDE_CONFIG_DIR": filepath.Join(at, ".claude"),
+			"CODEX_HOME":        filepath.Join(at, ".codex"),
+		}[name]
 	})
 	if err != nil || len(sources) != 2 {
 		t.Fatalf("%+v, %v", sources, err)
@@ -364,8 +368,10 @@ func TestPiGoesBackToALeftBranch(t *testing.T) {
 			got = append(got, saidIn(p))
 		}
 	}
-	if want := []string{"go | yes left", "go yes right", "go yes left l more",
-		"go yes right r end | e fin"}; !slices.Equal(got, want) {
+	if want := []string{
+		"go | yes left", "go yes right", "go yes left l more",
+		"go yes right r end | e fin",
+	}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -489,8 +495,10 @@ func TestRedact(t *testing.T) {
 	}
 	p := &Part{Calls: []*Call{{Messages: []Message{
 		{Role: "user", Content: []Block{textBlock("use sk-ant-api03-abcdefghijklmnop")}},
-		{Role: "assistant", Content: []Block{thinkingBlock("sk-ant-api03-abcdefghijklmnop", "signature")[0],
-			callBlock("sk-id", "Bash", `{"command":"export K=sk-ant-api03-abcdefghijklmnop"}`)}},
+		{Role: "assistant", Content: []Block{
+			thinkingBlock("sk-ant-api03-abcdefghijklmnop", "signature")[0],
+			callBlock("sk-id", "Bash", `{"command":"export K=sk-ant-api03-abcdefghijklmnop"}`),
+		}},
 		{Role: "user", Content: []Block{resultBlock("sk-id",
 			quoted("a line\nsk-ant-api03-abcdefghijklmnop\n\tghp_abcdefghijklmnopqrstuvwxyz0123"), true)}},
 	}}}}

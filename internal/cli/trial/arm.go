@@ -133,8 +133,10 @@ type Watched struct {
 const storeBytes = 64 << 20
 
 func newArm(policy pipeline.Policy, profile pricing.Profile, o *Options) (*arm, error) {
-	a := &arm{watched: o.Watch, expanding: o.Expanding, policy: policy, profile: profile,
-		result: Result{Profile: profile.Name, Policy: policy}}
+	a := &arm{
+		watched: o.Watch, expanding: o.Expanding, policy: policy, profile: profile,
+		result: Result{Profile: profile.Name, Policy: policy},
+	}
 	a.clock = &recordedClock{now: o.Start, begun: map[string]int{}}
 	a.up = &simulator.Handler{Cache: pricing.NewSimulator(profile.Config()), Hooks: simulator.Hooks{
 		Now:    func(context.Context) time.Time { return a.clock.Now() },
@@ -329,8 +331,10 @@ func (a *arm) note(c *request, w *sink, troubled bool) {
 	res.Edits += len(c.edits)
 	res.Harmed += harm
 	if a.watched != nil {
-		a.watched(&Watched{View: c.view, Sent: a.sent, Answer: c.answer, Edits: c.edits, At: c.at,
-			Cost: a.profile.Rules().Cost(a.usage)})
+		a.watched(&Watched{
+			View: c.view, Sent: a.sent, Answer: c.answer, Edits: c.edits, At: c.at,
+			Cost: a.profile.Rules().Cost(a.usage),
+		})
 	}
 	if a.watch != nil {
 		a.watch(c.at, a.step(c, w, fired, harm))

@@ -15,8 +15,10 @@ import (
 func TestBackground(t *testing.T) {
 	run := func(file string, speed float64) Result {
 		t.Helper()
-		return replayed(t, Options{Profiles: []string{"kv"}, Policies: []pipeline.Policy{pipeline.CostAware},
-			Background: speed}, file).Runs[0].Total
+		return replayed(t, Options{
+			Profiles: []string{"kv"}, Policies: []pipeline.Policy{pipeline.CostAware},
+			Background: speed,
+		}, file).Runs[0].Total
 	}
 	long, short := testkit.ReadRecording(t, 300), testkit.ReadRecording(t, 4)
 	without, with := run(long, 0), run(long, 500)

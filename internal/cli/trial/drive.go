@@ -188,8 +188,10 @@ func (d *drive) send(ctx context.Context, r *request) error {
 		d.baseline.maxPrompt = max(d.baseline.maxPrompt, u.Prompt())
 	}
 	if d.asked != nil {
-		d.asked(&Asked{Conversation: d.conversation, Profile: d.profile, View: r.view, Continued: r.continued, Billed: r.base,
-			Cost: r.baseCost, Edits: r.edits})
+		d.asked(&Asked{
+			Conversation: d.conversation, Profile: d.profile, View: r.view, Continued: r.continued, Billed: r.base,
+			Cost: r.baseCost, Edits: r.edits,
+		})
 	}
 	for _, a := range d.arms {
 		if err := a.run(ctx, r); err != nil {

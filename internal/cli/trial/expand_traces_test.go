@@ -185,8 +185,10 @@ func (x *curious) answer(_ context.Context, v *wire.View) *simulator.Answer {
 	if err != nil {
 		x.Fatal(err)
 	}
-	return &simulator.Answer{Blocks: []simulator.Block{{Type: simulator.ToolUse, ID: x.pending.id,
-		Name: pipeline.ExpandTool, Input: raw}}}
+	return &simulator.Answer{Blocks: []simulator.Block{{
+		Type: simulator.ToolUse, ID: x.pending.id,
+		Name: pipeline.ExpandTool, Input: raw,
+	}}}
 }
 
 // check compares the last result in a request with the expected one.

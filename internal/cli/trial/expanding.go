@@ -34,8 +34,10 @@ func (a *arm) say(v *wire.View) *simulator.Answer {
 	a.result.Expanded++
 	input, _ := json.Marshal(map[string][]string{"ids": names}) // strings always encode
 	id := fmt.Sprintf("toolu_expand%06d", a.result.Expanded)
-	return &simulator.Answer{Blocks: []simulator.Block{{Type: simulator.ToolUse, ID: id, Name: pipeline.ExpandTool,
-		Input: input}}}
+	return &simulator.Answer{Blocks: []simulator.Block{{
+		Type: simulator.ToolUse, ID: id, Name: pipeline.ExpandTool,
+		Input: input,
+	}}}
 }
 
 func declares(v *wire.View) bool {

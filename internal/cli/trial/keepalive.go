@@ -62,8 +62,10 @@ func (a *arm) answer(_ context.Context, v *wire.View) *simulator.Answer {
 // Pinged implements pinger.Watcher.
 func (a *arm) Pinged(p pinger.Record) {
 	cost := a.profile.Rules().Cost(p.Usage)
-	a.pings = append(a.pings, Ping{At: p.At.Sub(defaultStart).Seconds(), Number: p.Number, Outcome: string(p.Outcome),
-		Cost: cost, Net: -cost})
+	a.pings = append(a.pings, Ping{
+		At: p.At.Sub(defaultStart).Seconds(), Number: p.Number, Outcome: string(p.Outcome),
+		Cost: cost, Net: -cost,
+	})
 }
 
 // Resumed implements pinger.Watcher.

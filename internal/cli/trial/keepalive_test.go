@@ -65,8 +65,10 @@ func TestKeepAliveAccount(t *testing.T) {
 
 // The text report has a line for each conversation with pings, and their sum.
 func TestKeepAliveText(t *testing.T) {
-	one := Result{Conversation: "a", BaseCost: 1000, Cost: 900, Pings: 2, PingCost: 10_000, PingSaved: 30_000,
-		TailPings: 1, TailCost: 4_000}
+	one := Result{
+		Conversation: "a", BaseCost: 1000, Cost: 900, Pings: 2, PingCost: 10_000, PingSaved: 30_000,
+		TailPings: 1, TailCost: 4_000,
+	}
 	two := one
 	two.Conversation, two.Pings, two.PingSaved = "b", 3, 5_000
 	run := Combination{Total: Result{Conversation: "total"}}
@@ -81,8 +83,10 @@ func TestKeepAliveText(t *testing.T) {
 			rows[f[0]] = strings.Join(f[1:], " ")
 		}
 	}
-	want := map[string]string{"a": "2 10.0k 30.0k 20.0k 1 4.0k", "b": "3 10.0k 5.0k -5.0k 1 4.0k",
-		"total": "5 20.0k 35.0k 15.0k 2 8.0k"}
+	want := map[string]string{
+		"a": "2 10.0k 30.0k 20.0k 1 4.0k", "b": "3 10.0k 5.0k -5.0k 1 4.0k",
+		"total": "5 20.0k 35.0k 15.0k 2 8.0k",
+	}
 	if !maps.Equal(rows, want) {
 		t.Errorf("got\n%s\nwant %v", b.String(), want)
 	}

@@ -62,8 +62,10 @@ func TestRun(t *testing.T) {
 // The gardener edits a line read long ago and a line just read. If old results are compacted, the
 // first edit lacks its text.
 func TestHarmOfCompaction(t *testing.T) {
-	o := Options{Policies: []pipeline.Policy{pipeline.Eager, pipeline.Off},
-		Handler: []byte(`{"admission":{"mode":"off"},"compact_tool_results":{"mode":"on"},"prune":{"mode":"off"}}`)}
+	o := Options{
+		Policies: []pipeline.Policy{pipeline.Eager, pipeline.Off},
+		Handler:  []byte(`{"admission":{"mode":"off"},"compact_tool_results":{"mode":"on"},"prune":{"mode":"off"}}`),
+	}
 	report := replayed(t, o, "testdata/traces")
 	if c := report.Runs[0].Total; c.Edits != 2 || c.Harmed != 1 || c.Harm() != 0.5 {
 		t.Errorf("eager: %d of %d edits", c.Harmed, c.Edits)

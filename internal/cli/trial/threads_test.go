@@ -14,8 +14,10 @@ import (
 // A client with its conversations in threads pays the same as without, within a hundredth, and the
 // model gets the whole conversation each time.
 func TestThreads(t *testing.T) {
-	o := Options{Profiles: []string{"anthropic-5m", "opus-5.5"}, Policies: []pipeline.Policy{pipeline.Observe,
-		pipeline.CostAware}}
+	o := Options{Profiles: []string{"anthropic-5m", "opus-5.5"}, Policies: []pipeline.Policy{
+		pipeline.Observe,
+		pipeline.CostAware,
+	}}
 	recordedThreads(t, o, "testdata/traces")
 }
 

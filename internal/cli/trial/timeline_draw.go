@@ -95,8 +95,11 @@ func (c *chart) legend() {
 		c.Text(x+22, y+4, "start", label, "")
 		x += 36 + 6.8*float64(len(label))
 	}
-	for _, bucket := range [...][2]string{{inkRead, "read from the cache"}, {inkWritten, "written to it"},
-		{inkUncached, "uncached"}} {
+	for _, bucket := range [...][2]string{
+		{inkRead, "read from the cache"},
+		{inkWritten, "written to it"},
+		{inkUncached, "uncached"},
+	} {
 		c.Rect(x, y-6, 16, 12, `fill="`+bucket[0]+`"`)
 		next(bucket[1])
 	}

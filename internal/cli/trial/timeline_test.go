@@ -73,8 +73,10 @@ func told() *Timeline {
 		{
 			Base: usage(100, 1100), Sent: usage(400, 300), Fired: map[string]int{"prune": 5, "strip_thinking": 1},
 			Continued: true, Edits: 2, Harmed: 1,
-			Decision: &planner.Decision{Epoch: planner.TaskBoundary, Candidates: 1, Folded: 1, Removed: 110, Rewritten: 280,
-				Further: 3, Gain: 20},
+			Decision: &planner.Decision{
+				Epoch: planner.TaskBoundary, Candidates: 1, Folded: 1, Removed: 110, Rewritten: 280,
+				Further: 3, Gain: 20,
+			},
 		},
 		{
 			Base: usage(100, 1200), Sent: usage(100, 700), Fired: map[string]int{"prune": 5, "strip_thinking": 1},
@@ -166,8 +168,10 @@ func TestTimelineDrawing(t *testing.T) {
 		if elements["path"] < 7 || elements["circle"] != 2 {
 			t.Errorf("elements %v", elements)
 		}
-		for _, want := range []string{"a <b> & c under anthropic-5m, cost_aware", "1k", "cold: −0.4k, earned +0.6k", "6m",
-			"request"} {
+		for _, want := range []string{
+			"a <b> & c under anthropic-5m, cost_aware", "1k", "cold: −0.4k, earned +0.6k", "6m",
+			"request",
+		} {
 			if !strings.Contains(texts, want) {
 				t.Errorf("%q is missing in %s", want, texts)
 			}

@@ -48,10 +48,14 @@ func surfer(t *testing.T) string {
 			name, input, page = "Edit", `{"file_path":"/a.md","old_string":`+string(quoted)+`,"new_string":"b"}`, "done"
 		}
 		write(map[string]any{"t": at, "messages": []any{
-			map[string]any{"role": "assistant", "content": []any{map[string]any{"type": "tool_use", "id": id, "name": name,
-				"input": json.RawMessage(input)}}},
-			map[string]any{"role": "user", "content": []any{map[string]any{"type": "tool_result", "tool_use_id": id,
-				"content": page}}},
+			map[string]any{"role": "assistant", "content": []any{map[string]any{
+				"type": "tool_use", "id": id, "name": name,
+				"input": json.RawMessage(input),
+			}}},
+			map[string]any{"role": "user", "content": []any{map[string]any{
+				"type": "tool_result", "tool_use_id": id,
+				"content": page,
+			}}},
 		}})
 	}
 	path := filepath.Join(t.TempDir(), "claude-code-33333333-p1.jsonl")

@@ -164,8 +164,10 @@ func (f *Fold) run(ctx context.Context) {
 // send makes the server read the fold, and commits the fold to the conversation.
 func (f *Fold) send(ctx context.Context, slot int) {
 	at, format := f.site.Now(), f.View.Format
-	e := &selfrequest.Errand{Kind: selfrequest.Fold, Target: f.to, Tokens: f.plan.Process, Session: f.Session,
-		Tenant: f.Tenant}
+	e := &selfrequest.Errand{
+		Kind: selfrequest.Fold, Target: f.to, Tokens: f.plan.Process, Session: f.Session,
+		Tenant: f.Tenant,
+	}
 	e.Adapt = func(_ *selfrequest.Site, r *http.Request) ([]byte, error) {
 		caddyhttp.SetVar(r.Context(), "llm_slot", slot)
 		caddyhttp.SetVar(r.Context(), "llm_session", f.Session)

@@ -87,8 +87,10 @@ func (s *said) response(id, text string, now time.Time) (events []object) {
 func (s *said) completion(id, text string, now time.Time) (events []object) {
 	emit := func(kind string, choice object) {
 		choice["index"] = 0
-		events = append(events, object{"id": id, "object": kind, "created": now.Unix(), "model": s.model,
-			"choices": []object{choice}})
+		events = append(events, object{
+			"id": id, "object": kind, "created": now.Unix(), "model": s.model,
+			"choices": []object{choice},
+		})
 	}
 	if !s.stream {
 		emit("chat.completion", object{"message": object{"role": "assistant", "content": text}, "finish_reason": "stop"})

@@ -58,8 +58,10 @@ func (v *visit) call(method, path, query string, body object) (*reply, error) {
 	}
 	switch {
 	case a.status == 0:
-		return nil, &refusal{translate.Failure{Status: http.StatusBadGateway,
-			Message: httpx.Unreached[http.StatusBadGateway]}}
+		return nil, &refusal{translate.Failure{
+			Status:  http.StatusBadGateway,
+			Message: httpx.Unreached[http.StatusBadGateway],
+		}}
 	case a.status >= 500 && a.status != http.StatusNotImplemented, a.status == http.StatusTooManyRequests,
 		a.status == http.StatusUnauthorized, a.status == http.StatusConflict:
 		return nil, a.refusal()
@@ -74,8 +76,10 @@ func (v *visit) request(r *http.Request, method, path, query string, body object
 	u.Path, u.RawPath, u.RawQuery = v.base+path, "", query
 	q.Method, q.URL, q.RequestURI = method, &u, u.RequestURI()
 	q.Header = httpx.ClonePlain(r.Header)
-	for _, name := range []string{"Content-Encoding", "Transfer-Encoding", "Content-Type", "Content-Length",
-		"Idempotency-Key", "X-Idempotency-Key"} {
+	for _, name := range []string{
+		"Content-Encoding", "Transfer-Encoding", "Content-Type", "Content-Length",
+		"Idempotency-Key", "X-Idempotency-Key",
+	} {
 		q.Header.Del(name)
 	}
 	q.Header["Accept"] = []string{"application/json, text/event-stream"}

@@ -43,8 +43,10 @@ func Open(
 	if up.Name() != "letta" || up.Format != "" {
 		return nil
 	}
-	s := &Site{engine: engines.Of(driver{up.Agents != nil}), headers: up.Headers, log: up.Log, now: now,
-		options: up.Agents}
+	s := &Site{
+		engine: engines.Of(driver{up.Agents != nil}), headers: up.Headers, log: up.Log, now: now,
+		options: up.Agents,
+	}
 	if s.options != nil {
 		s.agents = Of(store)
 		key, err := s.agents.names()
@@ -91,8 +93,10 @@ func (t *talk) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		}
 	})
 	if why, ok := err.(refused); ok { //nolint:errorlint // it is never wrapped
-		return httpx.Fail(w, f, &translate.Failure{Status: http.StatusBadRequest, Type: "invalid_request_error",
-			Message: string(why)})
+		return httpx.Fail(w, f, &translate.Failure{
+			Status: http.StatusBadRequest, Type: "invalid_request_error",
+			Message: string(why),
+		})
 	}
 	if request == nil {
 		return t.next.ServeHTTP(w, r)

@@ -232,8 +232,10 @@ func (v *visit) create() error {
 
 // refusesBlocks reports whether an answer may mean that there are no memory blocks.
 func refusesBlocks(status int) bool {
-	return slices.Contains([]int{http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound,
-		http.StatusMethodNotAllowed, http.StatusUnprocessableEntity, http.StatusNotImplemented}, status)
+	return slices.Contains([]int{
+		http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound,
+		http.StatusMethodNotAllowed, http.StatusUnprocessableEntity, http.StatusNotImplemented,
+	}, status)
 }
 
 // leastRoom is for how many characters a block has room at least.
@@ -355,8 +357,10 @@ func userContent(preface string, content gjson.Result) (any, error) {
 			source = object{"type": "base64", "media_type": kind, "data": data}
 		}
 		if at == "" {
-			return nil, &refusal{translate.Failure{Status: http.StatusBadRequest, Type: "invalid_request_error",
-				Message: "input_image: an agent of Letta takes images by address or as data"}}
+			return nil, &refusal{translate.Failure{
+				Status: http.StatusBadRequest, Type: "invalid_request_error",
+				Message: "input_image: an agent of Letta takes images by address or as data",
+			}}
 		}
 		parts = append(parts, object{"type": "image", "source": source})
 	}

@@ -183,8 +183,10 @@ func (s *spoken) finish() error {
 		return &refusal{translate.Failure{Status: http.StatusBadGateway, Message: httpx.Unreached[http.StatusBadGateway]}}
 	}
 	if !rawjson.ValidBytes(s.body) || httpx.Coding(s.Header()) != "" {
-		return &refusal{translate.Failure{Status: http.StatusBadGateway,
-			Message: "the server's answer is not one that can be read"}}
+		return &refusal{translate.Failure{
+			Status:  http.StatusBadGateway,
+			Message: "the server's answer is not one that can be read",
+		}}
 	}
 	s.speaker.begin()
 	all := gjson.ParseBytes(s.body)

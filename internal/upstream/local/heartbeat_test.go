@@ -53,12 +53,16 @@ func TestSilentStreamsGetSigns(t *testing.T) {
 	}{
 		{wire.Anthropic, "claude-cli/2", anthropicPing, anthropicPing},
 		{wire.OpenAIChat, "", comment, comment},
-		{wire.OpenAIResponses, "OpenAI/JS",
+		{
+			wire.OpenAIResponses, "OpenAI/JS",
 			"event: response.in_progress\ndata: {\"type\":\"response.in_progress\",\"response\":{\"object\":\"response\"," +
-				"\"status\":\"in_progress\"}}\n\n", comment},
-		{wire.OpenAIResponses, "codex_cli_rs/0.1",
+				"\"status\":\"in_progress\"}}\n\n", comment,
+		},
+		{
+			wire.OpenAIResponses, "codex_cli_rs/0.1",
 			"event: response.in_progress\ndata: {\"type\":\"response.in_progress\",\"response\":{\"object\":\"response\"," +
-				"\"status\":\"in_progress\"}}\n\n", ""},
+				"\"status\":\"in_progress\"}}\n\n", "",
+		},
 	} {
 		t.Run(fmt.Sprint(tt.format, " ", tt.agent), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -244,8 +244,10 @@ func (g *gate) refuse(w http.ResponseWriter, after time.Duration, message string
 	if g.format == "" {
 		return caddyhttp.Error(http.StatusTooManyRequests, errors.New(message))
 	}
-	return httpx.Fail(w, g.format, &translate.Failure{Status: http.StatusTooManyRequests, Type: "rate_limit_error",
-		Message: message})
+	return httpx.Fail(w, g.format, &translate.Failure{
+		Status: http.StatusTooManyRequests, Type: "rate_limit_error",
+		Message: message,
+	})
 }
 
 // UnmarshalCaddyfile sets the options from Caddyfile tokens. Syntax:

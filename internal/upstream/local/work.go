@@ -239,8 +239,10 @@ func (k *work) took(at int) {
 func (k *work) after(at int, begun bool) part {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	p := part{status: k.head.status, bytes: k.tape.rest(at), flush: k.flushed, waited: k.head.wait, common: k.head.common,
-		ended: k.ending.ended, err: k.ending.err, panicked: k.ending.panicked, more: k.more}
+	p := part{
+		status: k.head.status, bytes: k.tape.rest(at), flush: k.flushed, waited: k.head.wait, common: k.head.common,
+		ended: k.ending.ended, err: k.ending.err, panicked: k.ending.panicked, more: k.more,
+	}
 	if !begun {
 		p.header = k.head.sent.Clone()
 	}

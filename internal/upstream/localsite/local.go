@@ -140,7 +140,8 @@ func (l *Local) Open(s *feature.Site) (*feature.Part, error) {
 		layers["queue"] = p.queued
 		beside := local.NewBeside()
 		layers["beside the queue"] = func(next caddyhttp.Handler,
-			_ *feature.Request) caddyhttp.Handler {
+			_ *feature.Request,
+		) caddyhttp.Handler {
 			return beside.Layer(next)
 		}
 	}
@@ -153,8 +154,10 @@ func (l *Local) Open(s *feature.Site) (*feature.Part, error) {
 	if p.overlay.Watches() {
 		out.Rewrites = true
 		layers["overlay"] = func(next caddyhttp.Handler, r *feature.Request) caddyhttp.Handler {
-			return p.overlay.Layer(next, r.Format, local.Conversation{Session: r.Session, Tenant: r.Tenant,
-				Ahead: r.Purpose == feature.Folding})
+			return p.overlay.Layer(next, r.Format, local.Conversation{
+				Session: r.Session, Tenant: r.Tenant,
+				Ahead: r.Purpose == feature.Folding,
+			})
 		}
 	}
 	s.Upstream.Salt = p.cacheSalt
@@ -186,8 +189,10 @@ func (l *Local) Open(s *feature.Site) (*feature.Part, error) {
 		out.Sends |= selfrequest.WarmUp
 	}
 	if l.IdleFolding != nil && l.Queue != nil {
-		p.fold = &idlefold.Site{Options: l.IdleFolding, Upstream: s.Upstream, Queue: p.slots.Queue, State: s.State,
-			Log: s.Log, Now: s.Now}
+		p.fold = &idlefold.Site{
+			Options: l.IdleFolding, Upstream: s.Upstream, Queue: p.slots.Queue, State: s.State,
+			Log: s.Log, Now: s.Now,
+		}
 		out.Sends |= selfrequest.Fold
 	}
 	if p.warm != nil || p.fold != nil {
@@ -245,13 +250,15 @@ func (p *part) attend(
 	w http.ResponseWriter, r *http.Request, x *feature.Request, stamp func(http.Header),
 ) feature.Attendant {
 	place := feature.Attachment[atomic.Pointer[local.Place]](x)
-	alive := local.Stream{Every: p.every, Open: p.open, Events: x.View.Reply.Stream, Format: x.Format,
+	alive := local.Stream{
+		Every: p.every, Open: p.open, Events: x.View.Reply.Stream, Format: x.Format,
 		Agent: r.UserAgent(), Stamp: func(to http.Header) {
 			stamp(to)
 			if at := place.Load(); at != nil {
 				at.Stamp(to)
 			}
-		}}.Begin(w)
+		},
+	}.Begin(w)
 	if alive == nil {
 		return nil
 	}

@@ -153,8 +153,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	r.Header.Del(delta.EdgeName)
 	r.Header.Del(delta.Conversation)
 	r.Header.Del(delta.BaseHandle)
-	e := &exchange{Handler: h, of: conversation{owner{h.store.key.Of(r), name}, of}, base: base,
-		share: budget.Of(h.instance).Open()}
+	e := &exchange{
+		Handler: h, of: conversation{owner{h.store.key.Of(r), name}, of}, base: base,
+		share: budget.Of(h.instance).Open(),
+	}
 	defer e.share.Close()
 	switch httpx.Coding(r.Header) {
 	case delta.Coding:

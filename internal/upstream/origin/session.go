@@ -57,8 +57,10 @@ func (h *Handler) serveSession(w http.ResponseWriter, r *http.Request, next cadd
 	if !ok || list == "" || httpx.Coding(r.Header) != "" || r.ContentLength <= 0 || r.ContentLength > h.MaxBody {
 		return next.ServeHTTP(w, r)
 	}
-	e := &exchange{Handler: h, of: conversation{owner: owner{tenant: h.store.key.Of(r)}},
-		share: budget.Of(h.instance).Open()}
+	e := &exchange{
+		Handler: h, of: conversation{owner: owner{tenant: h.store.key.Of(r)}},
+		share: budget.Of(h.instance).Open(),
+	}
 	defer e.share.Close()
 	body, err := e.read(w, r)
 	switch {
@@ -77,8 +79,10 @@ func (h *Handler) serveSession(w http.ResponseWriter, r *http.Request, next cadd
 	if !whole {
 		if before = e.store.talk(e.of); before == nil {
 			count(sessionLost)
-			return httpx.Fail(w, format, &translate.Failure{Status: http.StatusNotFound,
-				Message: "session not found: send the whole conversation, system prompt and tools included"})
+			return httpx.Fail(w, format, &translate.Failure{
+				Status:  http.StatusNotFound,
+				Message: "session not found: send the whole conversation, system prompt and tools included",
+			})
 		}
 	}
 	if e.share.Grow(r.Context(), int64(cap(body)+2*(len(before.body)+len(body)))) != nil {
@@ -92,11 +96,15 @@ func (h *Handler) serveSession(w http.ResponseWriter, r *http.Request, next cadd
 	}
 	switch {
 	case now == nil:
-		return httpx.Fail(w, format, &translate.Failure{Status: http.StatusBadRequest,
-			Message: list + ": a session's requests have a list of messages"})
+		return httpx.Fail(w, format, &translate.Failure{
+			Status:  http.StatusBadRequest,
+			Message: list + ": a session's requests have a list of messages",
+		})
 	case int64(len(now.body)) > h.MaxBody:
-		return httpx.Fail(w, format, &translate.Failure{Status: http.StatusRequestEntityTooLarge,
-			Message: fmt.Sprintf("the session has more than %d bytes: begin it anew with less", h.MaxBody)})
+		return httpx.Fail(w, format, &translate.Failure{
+			Status:  http.StatusRequestEntityTooLarge,
+			Message: fmt.Sprintf("the session has more than %d bytes: begin it anew with less", h.MaxBody),
+		})
 	}
 	count(session)
 	return e.answered(w, r, next, now)

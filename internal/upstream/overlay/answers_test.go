@@ -12,8 +12,10 @@ import (
 
 func TestExactAnswers(t *testing.T) {
 	c := newClient(t, Box)
-	wrote := wire.Turn{Text: " Let me look.", Thinking: "Hm <b>.",
-		Calls: []wire.Call{{Name: "A", Arguments: `{"x": 1, "y": "<é>"}`}}}
+	wrote := wire.Turn{
+		Text: " Let me look.", Thinking: "Hm <b>.",
+		Calls: []wire.Call{{Name: "A", Arguments: `{"x": 1, "y": "<é>"}`}},
+	}
 	c.send(chat("S", toolA, hello), wrote)
 	sent := func(arguments string) string {
 		return `{"role":"assistant","content":"Let me look.","tool_calls":[{"id":"1","type":"function",` +
@@ -62,8 +64,10 @@ func TestThinkingThatIsNothing(t *testing.T) {
 		c.send(chat("S", toolA, hello), wire.Turn{Text: "Hi", Thinking: "Hm."})
 		said := `{"role":"assistant","reasoning_content":` + nothing + `,"content":"Hi"}`
 		want := strings.Replace(said, nothing, `"Hm."`, 1)
-		for _, body := range []string{chat("S", toolA, hello, said, hello),
-			chat("S", toolA, hello, said, hello, `{"role":"assistant","content":"Yes"}`, hello)} {
+		for _, body := range []string{
+			chat("S", toolA, hello, said, hello),
+			chat("S", toolA, hello, said, hello, `{"role":"assistant","content":"Yes"}`, hello),
+		} {
 			wants(t, c.send(body, wire.Turn{Text: "Yes"}), want)
 		}
 	}

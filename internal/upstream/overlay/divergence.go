@@ -118,12 +118,16 @@ func (x *Exchange) compare() {
 			lost += int(p.size)
 		}
 	}
-	x.Divergence = &Divergence{At: x.at, Cause: x.cause(n), Block: n, Of: len(was), Section: sectionNames[was[n].section],
-		Lost: float64(lost) / float64(max(before, 1))}
+	x.Divergence = &Divergence{
+		At: x.at, Cause: x.cause(n), Block: n, Of: len(was), Section: sectionNames[was[n].section],
+		Lost: float64(lost) / float64(max(before, 1)),
+	}
 }
 
-var sectionNames = [...]string{wire.SectionTools: "tools", wire.SectionSystem: "system",
-	wire.SectionMessages: "messages"}
+var sectionNames = [...]string{
+	wire.SectionTools: "tools", wire.SectionSystem: "system",
+	wire.SectionMessages: "messages",
+}
 
 // cause returns the reason why the piece at n differs.
 func (x *Exchange) cause(n int) Cause {

@@ -40,8 +40,10 @@ type value struct {
 }
 
 func newDraft(v *wire.View, q Request, before []*conversation) *draft {
-	d := &draft{v: v, q: q, before: before, values: map[int]value{}, tails: map[int][]string{}, fresh: map[int][]string{},
-		gone: map[int]bool{}}
+	d := &draft{
+		v: v, q: q, before: before, values: map[int]value{}, tails: map[int][]string{}, fresh: map[int][]string{},
+		gone: map[int]bool{},
+	}
 	if v.Traits().SystemInMessages {
 		for d.front < len(v.Messages)-1 && v.Messages[d.front].Role == wire.RoleSystem {
 			d.front++

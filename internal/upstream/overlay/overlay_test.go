@@ -150,8 +150,10 @@ func TestSystemMessages(t *testing.T) {
 	c := newClient(t, Box)
 	system := func(text string) string { return `{"role":"system","content":` + string(quote(text)) + `}` }
 	for _, s := range []struct{ name, body, want string }{
-		{"into the user's text", chat("S", toolA, hello, system("Plan")),
-			`{"role":"user","content":"Hello\n\n<system-reminder>\nPlan\n</system-reminder>"}]`},
+		{
+			"into the user's text", chat("S", toolA, hello, system("Plan")),
+			`{"role":"user","content":"Hello\n\n<system-reminder>\nPlan\n</system-reminder>"}]`,
+		},
 		{
 			"into the result", chat("S", toolA, hello, called, result, system("Plan"), system("More")),
 			`"content":"one\n\n<system-reminder>\nPlan\n</system-reminder>\n\n<system-reminder>\nMore\n</system-reminder>"}]`,
@@ -168,8 +170,10 @@ func TestSystemMessages(t *testing.T) {
 			`{"role":"user","content":"<system-reminder>\nPlan\n</system-reminder>"},{"role":"user","content":"Go"}]`,
 		},
 		{"an empty one goes", chat("S", toolA, hello, `{"role":"system","content":[]}`), `"Hello"}]`},
-		{"a counter goes", chat("S", toolA, hello, called, result, system("<total_tokens>1234 tokens left</total_tokens>")),
-			`"content":"one"}]`},
+		{
+			"a counter goes", chat("S", toolA, hello, called, result, system("<total_tokens>1234 tokens left</total_tokens>")),
+			`"content":"one"}]`,
+		},
 	} {
 		c.key = s.name
 		wants(t, c.send(s.body, wire.Turn{}), s.want)
@@ -185,9 +189,11 @@ func TestSystemMessages(t *testing.T) {
 func TestTokenCounters(t *testing.T) {
 	for _, s := range []struct{ text, want string }{
 		{"one\n\n<system-reminder>\n<total_tokens>12 tokens left</total_tokens>\n</system-reminder>", "one"},
-		{"one\n\n<system-reminder>\n<total_tokens>12 tokens " +
-			"left</total_tokens>\n</system-reminder>\n\n<system-reminder>\nPlan\n</system-reminder>",
-			"one\n\n<system-reminder>\nPlan\n</system-reminder>"},
+		{
+			"one\n\n<system-reminder>\n<total_tokens>12 tokens " +
+				"left</total_tokens>\n</system-reminder>\n\n<system-reminder>\nPlan\n</system-reminder>",
+			"one\n\n<system-reminder>\nPlan\n</system-reminder>",
+		},
 		{"one\n<system-reminder>\nPlan\n</system-reminder>\n<system-reminder><total_tokens>1 tokens " +
 			"left</total_tokens></system-reminder>\n", "one\n<system-reminder>\nPlan\n</system-reminder>"},
 		{"<system-reminder>Plan and <total_tokens>12 tokens left</total_tokens></system-reminder>", ""},
@@ -334,13 +340,17 @@ func TestPins(t *testing.T) {
 // any wording, and a note near the end reports the new value.
 func TestShapes(t *testing.T) {
 	for _, c := range []struct{ was, is string }{
-		{"Conversation started: Thursday, November 26, 2026 05:30 PM",
-			"Conversation started: Friday, November 27, 2026 09:30 AM"},
+		{
+			"Conversation started: Thursday, November 26, 2026 05:30 PM",
+			"Conversation started: Friday, November 27, 2026 09:30 AM",
+		},
 		{"Today: 2026-11-26; current working directory: '/a'.", "Today: 2026-11-27; current working directory: '/b'."},
 		{"2026-11-26 17:30 (Thursday)", "2026-11-26 17:31 (Thursday)"},
 		{"Timestamp: 2026-11-26 17:30:12 UTC", "Timestamp: 2026-11-26 17:31:12 UTC"},
-		{"Answer well. The current date and time is Thursday, November 26, 2026 5:30 PM.",
-			"Answer well. The current date and time is Thursday, November 26, 2026 5:31 PM."},
+		{
+			"Answer well. The current date and time is Thursday, November 26, 2026 5:30 PM.",
+			"Answer well. The current date and time is Thursday, November 26, 2026 5:31 PM.",
+		},
 		{"now 2026-11-26T17:30:12.123Z", "now 2026-11-26T17:31:12.456Z"},
 		{"Current working directory: /a", "Current working directory: /b"},
 		{"You work in ~/src/one on a Mac.", "You work in ~/src/two on a Mac."},
@@ -385,8 +395,10 @@ func TestShapesOfOpening(t *testing.T) {
 	user := func(text string) string { return `{"role":"user","content":"` + text + `"}` }
 	for name, c := range map[string]struct{ was, is []string }{
 		"own words": {[]string{user("It is 9:30. Mend /src/a.go")}, []string{user("It is 9:31. Mend /src/b.go")}},
-		"a second message": {[]string{user("Rules"), user("cwd: /src/one"), user("Go")},
-			[]string{user("Rules"), user("cwd: /src/two"), user("Go")}},
+		"a second message": {
+			[]string{user("Rules"), user("cwd: /src/one"), user("Go")},
+			[]string{user("Rules"), user("cwd: /src/two"), user("Go")},
+		},
 		"japanese": {[]string{user("今日は2026-11-26です")}, []string{user("今日は2026-11-27です")}},
 	} {
 		client := newClient(t, Box)

@@ -121,8 +121,10 @@ func agentRequests(turns, resumed int) (bodies []string, answers []wire.Turn) {
 			day = "Tuesday"
 		}
 		bodies = append(bodies, chat("You are an agent.\nToday's date: "+day+"\n", strings.Join(tools, ","), messages...))
-		answer := wire.Turn{Text: fmt.Sprintf("Step %d.", i), Thinking: fmt.Sprintf("Thought %d.", i),
-			Calls: []wire.Call{{Name: "A", Arguments: fmt.Sprintf(`{"n": %d}`, i)}}}
+		answer := wire.Turn{
+			Text: fmt.Sprintf("Step %d.", i), Thinking: fmt.Sprintf("Thought %d.", i),
+			Calls: []wire.Call{{Name: "A", Arguments: fmt.Sprintf(`{"n": %d}`, i)}},
+		}
 		if i == resumed-1 {
 			answer = wire.Turn{Text: "Done.", Thinking: "All done."}
 		}

@@ -156,8 +156,10 @@ func FuzzBegin(f *testing.F) {
 }
 
 func BenchmarkBegin(b *testing.B) {
-	for name, counter := range map[string]string{"unchanged": "",
-		"edited": `,{"role":"system","content":"<total_tokens>9 tokens left</total_tokens>"}`} {
+	for name, counter := range map[string]string{
+		"unchanged": "",
+		"edited":    `,{"role":"system","content":"<total_tokens>9 tokens left</total_tokens>"}`,
+	} {
 		b.Run(name, func(b *testing.B) {
 			var body bytes.Buffer
 			body.WriteString(`{"model":"m","messages":[{"role":"system","content":"S"},{"role":"user","content":"Hi"}`)

@@ -64,8 +64,10 @@ func (s *slots) take(t Ticket) int {
 	}
 	s.clock++
 	s.busy++
-	s.list[best] = slot{busy: true, used: s.clock, conversation: t.Conversation, size: t.Size, hits: hits, side: t.Side,
-		at: time.Now()}
+	s.list[best] = slot{
+		busy: true, used: s.clock, conversation: t.Conversation, size: t.Size, hits: hits, side: t.Side,
+		at: time.Now(),
+	}
 	return best
 }
 

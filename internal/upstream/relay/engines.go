@@ -35,8 +35,10 @@ var (
 // Of returns the part of a state.
 func Of(s *state.State) *Retained {
 	return state.Part(s, func() *Retained {
-		return &Retained{memory: lru.NewPool[sessioncache.Tenant](memory.Of(s.Instance).Share(memory.Retained)),
-			now: s.Clock.Now}
+		return &Retained{
+			memory: lru.NewPool[sessioncache.Tenant](memory.Of(s.Instance).Share(memory.Retained)),
+			now:    s.Clock.Now,
+		}
 	})
 }
 

@@ -49,8 +49,10 @@ func newBench(t *testing.T, once bool, memory int64) *bench {
 }
 
 func key(tenant byte, session string, conversation byte) retain.Key {
-	return retain.Key{Side: retain.Side{Tenant: sessioncache.Tenant{tenant}, Upstream: "u"}, Session: session,
-		Conversation: wire.Hash{conversation}}
+	return retain.Key{
+		Side: retain.Side{Tenant: sessioncache.Tenant{tenant}, Upstream: "u"}, Session: session,
+		Conversation: wire.Hash{conversation},
+	}
 }
 
 func hashes(s string) (all []wire.Hash) {

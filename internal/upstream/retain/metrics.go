@@ -28,8 +28,10 @@ var (
 	decided = metric.Known(metric.CounterVec("retain_requests_total",
 		"Requests to upstreams that hold conversations, by what was sent: delta, or the cause why it was the whole.",
 		"driver", "sent"),
-		drivers, []string{"delta", string(Unknown), string(Bound), string(Diverged), string(InFlight), string(Lost),
-			string(Larger), string(Refused)})
+		drivers, []string{
+			"delta", string(Unknown), string(Bound), string(Diverged), string(InFlight), string(Lost),
+			string(Larger), string(Refused),
+		})
 	missed = metric.Known(metric.CounterVec("retain_misses_total", "Deltas that an upstream did not take, by cause.",
 		"driver", "cause"),
 		drivers, []string{string(Foreign), string(Cut)})

@@ -207,7 +207,8 @@ func (s *part) speakLetta(next caddyhttp.Handler, p *feature.Request) caddyhttp.
 func (s *part) origin(next caddyhttp.Handler, p *feature.Request) caddyhttp.Handler {
 	key := s.key(p)
 	return relay.Layer(next, s.engine, s.Upstream.Headers, func(r *http.Request, body []byte) (retain.Key,
-		*retain.Request) {
+		*retain.Request,
+	) {
 		return key(r), &retain.Request{Body: body}
 	}, nil)
 }

@@ -68,8 +68,10 @@ func (c *carrier) dial(r *http.Request, who caller) (_ *conn, why string) {
 		return nil, why
 	}
 	ws.SetReadLimit(largestEvent)
-	opened := &conn{caller: who, pool: c.pool, ws: ws, cancel: cancel, events: make(chan []byte),
-		gone: make(chan struct{})}
+	opened := &conn{
+		caller: who, pool: c.pool, ws: ws, cancel: cancel, events: make(chan []byte),
+		gone: make(chan struct{}),
+	}
 	c.pool.put(opened)
 	go httpx.Background("reading a WebSocket", func() { opened.listen(ctx) })
 	return opened, ""
@@ -84,8 +86,10 @@ func (c *carrier) shake(
 	wait, stop := context.WithTimeout(r.Context(), patience)
 	defer stop()
 	ws, res, err := websocket.Dial(wait, "http://upstream/", &websocket.DialOptions{
-		HTTPClient: &http.Client{Transport: hs,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		HTTPClient: &http.Client{
+			Transport:     hs,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
 		HTTPHeader: hs.request.Header,
 	})
 	if res != nil && res.Body != nil {
@@ -111,8 +115,10 @@ func upgrade(r *http.Request, w http.ResponseWriter) *http.Request {
 			delete(out.Header, name)
 		}
 	}
-	for _, name := range [...]string{"Accept", "Accept-Encoding", "Connection", "Expect", "Te", "Transfer-Encoding",
-		"Upgrade"} {
+	for _, name := range [...]string{
+		"Accept", "Accept-Encoding", "Connection", "Expect", "Te", "Transfer-Encoding",
+		"Upgrade",
+	} {
 		delete(out.Header, name)
 	}
 	const betas = "Openai-Beta"

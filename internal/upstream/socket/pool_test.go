@@ -75,8 +75,10 @@ func (b *bench) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 			return nil
 		}
 		id := "resp_" + strings.Trim(string(m[strings.Index(string(m), `"n":`)+4:][:3]), `,"}`)
-		for _, e := range []string{`{"type":"response.created","response":{"id":"` + id + `"}}`,
-			"{\"type\":\"response.completed\",\n\"response\":{\"id\":\"" + id + `","object":"response"}}`} {
+		for _, e := range []string{
+			`{"type":"response.created","response":{"id":"` + id + `"}}`,
+			"{\"type\":\"response.completed\",\n\"response\":{\"id\":\"" + id + `","object":"response"}}`,
+		} {
 			if err := ws.Write(r.Context(), websocket.MessageText, []byte(e)); err != nil {
 				return nil
 			}
@@ -250,13 +252,24 @@ func TestAnswer(t *testing.T) {
 			"event: response.created\ndata: {\"type\":\"response.created\"}\n\nevent: response.completed\ndata: " +
 				"{\"type\":\"response.completed\",  \"response\":{\"id\":\"r\"}}\n\n",
 		},
-		"one piece": {false,
-			[]string{`{"type":"response.created"}`, `{"type":"response.completed","response":{"id":"r"}}`}, 200,
-			"application/json", `{"id":"r"}`},
-		"refused": {true, []string{gone}, 429, "application/json",
-			`{"error":{"code":"slow","message":"Slow \"down\"."}}`},
-		"refused by what is no error": {false, []string{`{"type":"error","status":200,"error":{}}`}, 500, "application/json",
-			`{"error":{}}`},
+		"one piece": {
+			false,
+			[]string{`{"type":"response.created"}`, `{"type":"response.completed","response":{"id":"r"}}`},
+			200,
+			"application/json", `{"id":"r"}`,
+		},
+		"refused": {
+			true,
+			[]string{gone},
+			429, "application/json",
+			`{"error":{"code":"slow","message":"Slow \"down\"."}}`,
+		},
+		"refused by what is no error": {
+			false,
+			[]string{`{"type":"error","status":200,"error":{}}`},
+			500, "application/json",
+			`{"error":{}}`,
+		},
 		"failed amid": {
 			true,
 			[]string{`{"type":"response.created"}`, gone},

@@ -286,43 +286,71 @@ func TestEchoed(t *testing.T) {
 		same     bool
 	}{
 		"order and escapes": {wire.Anthropic, `{"type":"text","text":"é"}`, `{"text":"\u00e9","type":"text"}`, true},
-		"nothing said": {wire.Anthropic, `{"type":"text","text":"B","citations":null}`, `{"type":"text","text":"B"}`,
-			true},
-		"an empty text": {wire.Anthropic, `{"type":"text","text":"B"},{"type":"text","text":" "}`,
-			`{"type":"text","text":"B"}`, true},
-		"a marker": {wire.Anthropic, `{"type":"text","text":"B"}`,
-			`{"type":"text","text":"B","cache_control":{"type":"ephemeral"}}`, true},
-		"large numbers": {wire.Anthropic, `{"type":"tool_use","id":"t","name":"T","input":{"n":9007199254740993}}`,
-			`{"type":"tool_use","id":"t","name":"T","input":{"n":9007199254740992}}`, false},
+		"nothing said": {
+			wire.Anthropic, `{"type":"text","text":"B","citations":null}`, `{"type":"text","text":"B"}`,
+			true,
+		},
+		"an empty text": {
+			wire.Anthropic, `{"type":"text","text":"B"},{"type":"text","text":" "}`,
+			`{"type":"text","text":"B"}`, true,
+		},
+		"a marker": {
+			wire.Anthropic, `{"type":"text","text":"B"}`,
+			`{"type":"text","text":"B","cache_control":{"type":"ephemeral"}}`, true,
+		},
+		"large numbers": {
+			wire.Anthropic, `{"type":"tool_use","id":"t","name":"T","input":{"n":9007199254740993}}`,
+			`{"type":"tool_use","id":"t","name":"T","input":{"n":9007199254740992}}`, false,
+		},
 		"another text": {wire.Anthropic, `{"type":"text","text":"B"}`, `{"type":"text","text":"B."}`, false},
-		"another signature": {wire.Anthropic, `{"type":"thinking","thinking":"t","signature":"s"}`,
-			`{"type":"thinking","thinking":"t","signature":"r"}`, false},
-		"without thinking": {wire.Anthropic, `{"type":"thinking","thinking":"t","signature":"s"},{"type":"text","text":"B"}`,
-			`{"type":"text","text":"B"}`, false},
-		"a message's id": {wire.OpenAIResponses,
+		"another signature": {
+			wire.Anthropic, `{"type":"thinking","thinking":"t","signature":"s"}`,
+			`{"type":"thinking","thinking":"t","signature":"r"}`, false,
+		},
+		"without thinking": {
+			wire.Anthropic, `{"type":"thinking","thinking":"t","signature":"s"},{"type":"text","text":"B"}`,
+			`{"type":"text","text":"B"}`, false,
+		},
+		"a message's id": {
+			wire.OpenAIResponses,
 			`{"id":"msg_1","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text",` +
 				`"text":"é","annotations":[]}]}`,
-			`{"role":"assistant","type":"message","content":[{"text":"\u00e9","type":"output_text"}]}`, true},
-		"a message's text": {wire.OpenAIResponses,
+			`{"role":"assistant","type":"message","content":[{"text":"\u00e9","type":"output_text"}]}`, true,
+		},
+		"a message's text": {
+			wire.OpenAIResponses,
 			`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"B"}]}`,
-			`{"role":"assistant","content":"B"}`, true},
-		"another phase": {wire.OpenAIResponses,
+			`{"role":"assistant","content":"B"}`, true,
+		},
+		"another phase": {
+			wire.OpenAIResponses,
 			`{"type":"message","role":"assistant","phase":"final_answer","content":[{"type":"output_text","text":"B"}]}`,
-			`{"type":"message","role":"assistant","phase":"commentary","content":[{"type":"output_text","text":"B"}]}`, false},
-		"a call": {wire.OpenAIResponses,
+			`{"type":"message","role":"assistant","phase":"commentary","content":[{"type":"output_text","text":"B"}]}`, false,
+		},
+		"a call": {
+			wire.OpenAIResponses,
 			`{"id":"fc_1","type":"function_call","status":"completed","call_id":"c","name":"T","arguments":"{\"a\": 1}"}`,
-			`{"type":"function_call","call_id":"c","name":"T","arguments":"{\"a\":1}"}`, true},
-		"another call": {wire.OpenAIResponses,
+			`{"type":"function_call","call_id":"c","name":"T","arguments":"{\"a\":1}"}`, true,
+		},
+		"another call": {
+			wire.OpenAIResponses,
 			`{"type":"function_call","call_id":"c","name":"T","arguments":"{\"a\":1}"}`,
-			`{"type":"function_call","call_id":"c","name":"T","arguments":"{\"a\":2}"}`, false},
-		"a broken call": {wire.OpenAIResponses,
+			`{"type":"function_call","call_id":"c","name":"T","arguments":"{\"a\":2}"}`, false,
+		},
+		"a broken call": {
+			wire.OpenAIResponses,
 			`{"type":"function_call","call_id":"c","name":"T","arguments":"{\"a\":1}"}`,
-			`{"type":"function_call","call_id":"c","name":"T","arguments":"{\"a\":1}x"}`, false},
-		"reasoning": {wire.OpenAIResponses,
+			`{"type":"function_call","call_id":"c","name":"T","arguments":"{\"a\":1}x"}`, false,
+		},
+		"reasoning": {
+			wire.OpenAIResponses,
 			`{"id":"rs_1","type":"reasoning","summary":[{"type":"summary_text","text":"t"}],"encrypted_content":"e"}`,
-			`{"type":"reasoning","summary":[],"encrypted_content":"e"}`, true},
-		"other reasoning": {wire.OpenAIResponses, `{"type":"reasoning","summary":[],"encrypted_content":"e"}`,
-			`{"type":"reasoning","summary":[],"encrypted_content":"f"}`, false},
+			`{"type":"reasoning","summary":[],"encrypted_content":"e"}`, true,
+		},
+		"other reasoning": {
+			wire.OpenAIResponses, `{"type":"reasoning","summary":[],"encrypted_content":"e"}`,
+			`{"type":"reasoning","summary":[],"encrypted_content":"f"}`, false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			said := func(answer string) []wire.Hash {
@@ -439,8 +467,10 @@ func TestBound(t *testing.T) {
 	if string(was.Plain) != body || gjson.GetBytes(was.Body, "thread.type").Str != "create" {
 		t.Errorf("it goes as %s, or as %s", was.Body, was.Plain)
 	}
-	for _, none := range []string{`{"messages":[]}`, `[]`,
-		`{"model":"m","messages":[{"role":"user","content":"A"}],"thread":{"type":"continue","previous_message_id":"h"}}`} {
+	for _, none := range []string{
+		`{"messages":[]}`, `[]`,
+		`{"model":"m","messages":[{"role":"user","content":"A"}],"thread":{"type":"continue","previous_message_id":"h"}}`,
+	} {
 		if r := Request(wire.Anthropic, []byte(none), nil, nil); r != nil {
 			t.Errorf("%s is held", none)
 		}
@@ -464,8 +494,10 @@ func TestRead(t *testing.T) {
 		{wire.Anthropic, false, 400, `{"error":{"details":{"error_code":"thread_unsupported_request"}}}`, "", true},
 		{wire.Anthropic, true, 429, `{}`, "", false},
 		{wire.Anthropic, true, 200, ``, "", false},
-		{wire.OpenAIResponses, true, 400, `{"error":{"code":"previous_response_not_found"}}`, "previous_response_not_found",
-			false},
+		{
+			wire.OpenAIResponses, true, 400, `{"error":{"code":"previous_response_not_found"}}`, "previous_response_not_found",
+			false,
+		},
 		{wire.OpenAIResponses, true, 400, `{"error":{"details":{"error_code":"thread_not_found"}}}`, retain.Refused, false},
 	} {
 		v := NewDriver(c.f).Read(c.delta, c.status, http.Header{}, []byte(c.body))
@@ -487,18 +519,28 @@ func TestHear(t *testing.T) {
 		handle string
 		reply  string
 	}{
-		"a message": {wire.Anthropic, thread,
+		"a message": {
+			wire.Anthropic, thread,
 			`{"id":"msg_1","type":"message","role":"assistant","content":[{"type":"text","text":"B"}],"stop_reason":"end_turn"}`,
-			"msg_1", threadReply},
-		"an item": {wire.OpenAIResponses, items,
-			`{"id":"resp_1","object":"response","status":"completed","output":[` + itemReply + `]}`, "resp_1", itemReply},
-		"an item that is kept elsewhere": {wire.OpenAIResponses, items,
+			"msg_1", threadReply,
+		},
+		"an item": {
+			wire.OpenAIResponses, items,
+			`{"id":"resp_1","object":"response","status":"completed","output":[` + itemReply + `]}`, "resp_1", itemReply,
+		},
+		"an item that is kept elsewhere": {
+			wire.OpenAIResponses, items,
 			`{"id":"resp_1","object":"response","status":"completed","output":[{"type":"reasoning","id":"rs_1","summary":[]},` +
-				itemReply + `]}`, "", ""},
-		"a failed one": {wire.OpenAIResponses, items,
-			`{"id":"resp_1","object":"response","status":"failed","error":{"code":"x"},"output":[]}`, "", ""},
-		"a cut one": {wire.Anthropic, thread,
-			`{"id":"msg_1","type":"message","role":"assistant","content":[{"type":"text"`, "", ""},
+				itemReply + `]}`, "", "",
+		},
+		"a failed one": {
+			wire.OpenAIResponses, items,
+			`{"id":"resp_1","object":"response","status":"failed","error":{"code":"x"},"output":[]}`, "", "",
+		},
+		"a cut one": {
+			wire.Anthropic, thread,
+			`{"id":"msg_1","type":"message","role":"assistant","content":[{"type":"text"`, "", "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := Request(c.f, []byte(c.body), nil, nil)

@@ -131,8 +131,10 @@ func (d *Driver) Delta(base *retain.Base, r *retain.Request) (delta []byte, fron
 	}
 	handle := rawjson.Quote(base.Handle)
 	if d.format.Traits().Threads {
-		members = append(members, wire.Member{Name: "thread",
-			Value: append(append([]byte(`{"type":"continue","previous_message_id":`), handle...), '}')})
+		members = append(members, wire.Member{
+			Name:  "thread",
+			Value: append(append([]byte(`{"type":"continue","previous_message_id":`), handle...), '}'),
+		})
 	} else {
 		members = append(members, wire.Member{Name: "previous_response_id", Value: handle})
 	}

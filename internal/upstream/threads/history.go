@@ -42,8 +42,10 @@ var counts = map[string][]string{
 	"tool_use": {"id", "name", "input"},
 	"message":  {"role", "phase", "content"}, "output_text": {"text"}, "refusal": {"refusal"},
 	"reasoning":     {"encrypted_content"},
-	"function_call": {"call_id", "namespace", "name", "arguments"}, "custom_tool_call": {"call_id", "namespace",
-		"name", "input"},
+	"function_call": {"call_id", "namespace", "name", "arguments"}, "custom_tool_call": {
+		"call_id", "namespace",
+		"name", "input",
+	},
 }
 
 // meaning returns the canonical content of an answer's block.

@@ -71,8 +71,10 @@ func TestHours(t *testing.T) {
 // TestLoadedInWorkingHours: in working hours an idle server gets the most used base, and at no
 // other time.
 func TestLoadedInWorkingHours(t *testing.T) {
-	for preset, every := range map[string]time.Duration{"ollama": 4 * time.Minute, "mlx_lm": 4 * time.Minute,
-		"lm_studio": 50 * time.Minute, "llama_cpp": 30 * time.Second} {
+	for preset, every := range map[string]time.Duration{
+		"ollama": 4 * time.Minute, "mlx_lm": 4 * time.Minute,
+		"lm_studio": 50 * time.Minute, "llama_cpp": 30 * time.Second,
+	} {
 		t.Run(preset, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := &Options{Loaded: "09:00-17:00"}
@@ -173,8 +175,10 @@ func site(o *Options, preset string) *Site {
 
 // targetOf returns a target for [through].
 func targetOf() *selfrequest.Target {
-	return selfrequest.Reopen(selfrequest.Open{Method: http.MethodPost, URI: "/v1/chat/completions",
-		Body: selfrequest.Pack([]byte(`{"model":"m"}`)), Client: wire.OpenAIChat})
+	return selfrequest.Reopen(selfrequest.Open{
+		Method: http.MethodPost, URI: "/v1/chat/completions",
+		Body: selfrequest.Pack([]byte(`{"model":"m"}`)), Client: wire.OpenAIChat,
+	})
 }
 
 // through makes internal requests pass through a site to an upstream that answers at once.

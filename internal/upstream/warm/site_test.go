@@ -101,12 +101,18 @@ func TestModelStaysLoaded(t *testing.T) {
 		upstream, path string
 		want           map[string]string // members of the request
 	}{
-		{`"preset": "ollama", "models": [{"from": "claude-*", "to": "qwen3:8b"}]`, "/api/generate",
-			map[string]string{"model": `"qwen3:8b"`, "keep_alive": `"480s"`, "messages": "", "prompt": ""}},
-		{`"preset": "lm_studio", "body": {"ttl": 3600}`, "/v1/chat/completions",
-			map[string]string{"max_tokens": "1", "ttl": "3600", "messages.#": "2", "tools.#": "1", "messages.1.content": `"."`}},
-		{`"preset": "mlx_lm"`, "/v1/chat/completions", map[string]string{"max_tokens": "1", "messages.#": "2", "tools.#": "1",
-			"model": `"default_model"`}},
+		{
+			`"preset": "ollama", "models": [{"from": "claude-*", "to": "qwen3:8b"}]`, "/api/generate",
+			map[string]string{"model": `"qwen3:8b"`, "keep_alive": `"480s"`, "messages": "", "prompt": ""},
+		},
+		{
+			`"preset": "lm_studio", "body": {"ttl": 3600}`, "/v1/chat/completions",
+			map[string]string{"max_tokens": "1", "ttl": "3600", "messages.#": "2", "tools.#": "1", "messages.1.content": `"."`},
+		},
+		{`"preset": "mlx_lm"`, "/v1/chat/completions", map[string]string{
+			"max_tokens": "1", "messages.#": "2", "tools.#": "1",
+			"model": `"default_model"`,
+		}},
 	} {
 		t.Run(gjson.Get("{"+c.upstream+"}", "preset").Str, func(t *testing.T) {
 			b, addr := newChatBox(t), testkit.FreeAddress(t)

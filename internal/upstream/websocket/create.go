@@ -89,7 +89,10 @@ func isLane(s string) bool {
 // is false, the body keeps its reference to the previous response instead.
 func (c *create) whole(before []byte, known bool) (body []byte, err error) {
 	members := []wire.Member{
-		{Name: "type"}, {Name: "stream_id"}, {Name: "generate"}, {Name: "background"},
+		{Name: "type"},
+		{Name: "stream_id"},
+		{Name: "generate"},
+		{Name: "background"},
 		{Name: "stream", Value: []byte("true")},
 	}
 	if known {

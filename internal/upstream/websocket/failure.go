@@ -80,8 +80,10 @@ func notFound(id string) *failure {
 func passed(h http.Header) map[string]string {
 	out := make(map[string]string)
 	for name, values := range h {
-		if len(values) == 0 || slices.Contains([]string{"Connection", "Content-Encoding", "Content-Length", "Content-Type",
-			"Date", "Server", "Set-Cookie", "Trailer", "Transfer-Encoding", "Via"}, name) {
+		if len(values) == 0 || slices.Contains([]string{
+			"Connection", "Content-Encoding", "Content-Length", "Content-Type",
+			"Date", "Server", "Set-Cookie", "Trailer", "Transfer-Encoding", "Via",
+		}, name) {
 			continue
 		}
 		out[strings.ToLower(name)] = values[0]

@@ -320,8 +320,10 @@ func TestReasoningElsewhere(t *testing.T) {
 		store, reasoned string
 		want            string
 	}{
-		"kept nowhere": {true, "false", bare,
-			`{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"}`},
+		"kept nowhere": {
+			true, "false", bare,
+			`{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"}`,
+		},
 		"encrypted":                   {true, "false", sealed, sealed + "," + call},
 		"kept by the provider":        {true, "true", bare, bare + "," + call},
 		"of a server that needs none": {false, "false", bare, bare + "," + call},

@@ -45,8 +45,10 @@ func (Codec) ToolChangesAsText(body []byte) []byte {
 				return true
 			}
 			with := rawjson.AppendQuoted([]byte(`{"type":"text","text":`), text)
-			cuts = append(cuts, wire.Cut{Start: int32(block.Index), End: int32(block.Index + len(block.Raw)),
-				With: append(with, '}')})
+			cuts = append(cuts, wire.Cut{
+				Start: int32(block.Index), End: int32(block.Index + len(block.Raw)),
+				With: append(with, '}'),
+			})
 			return true
 		})
 		return true

@@ -19,8 +19,10 @@ func TestAddress(t *testing.T) {
 		streams, yes bool
 	}{
 		"/model/anthropic.claude-sonnet-4-5-20250929-v1:0/invoke": {"anthropic.claude-sonnet-4-5-20250929-v1:0", false, true},
-		"/model/us.anthropic.claude-opus-4-6-v1/invoke-with-response-stream": {"us.anthropic.claude-opus-4-6-v1",
-			true, true},
+		"/model/us.anthropic.claude-opus-4-6-v1/invoke-with-response-stream": {
+			"us.anthropic.claude-opus-4-6-v1",
+			true, true,
+		},
 		"/model/" + profile + "/invoke":                                             {profile, false, true},
 		"/model/arn:aws:bedrock:us-east-1:1:application-inference-profile/x/invoke": {"arn:aws:bedrock:us-east-1:1:application-inference-profile/x", false, true},
 		"/model/amazon.nova-pro-v1:0/invoke":                                        {},
@@ -56,8 +58,10 @@ func TestChunks(t *testing.T) {
 				raw.Write(e.Raw)
 			})
 		}
-		if want := []string{`|{"type":"message_stop"}`, `|{"a":1}`, "|",
-			`throttlingException|{"message":"slow"}`}; !slices.Equal(got, want) || raw.String() != string(stream) {
+		if want := []string{
+			`|{"type":"message_stop"}`, `|{"a":1}`, "|",
+			`throttlingException|{"message":"slow"}`,
+		}; !slices.Equal(got, want) || raw.String() != string(stream) {
 			t.Errorf("in pieces of %d: %q", size, got)
 		}
 	}

@@ -30,18 +30,30 @@ func TestReinsertReasoning(t *testing.T) {
 		stateless, goesAlong bool
 		result               string
 	}{
-		{"a thought that was dropped", wire.Interactions, thought, call, said, false, true, true,
-			`{"type":"function_result","name":"now","call_id":"c1","result":"12"}`},
-		{"a thought that was kept", wire.Interactions, thought, call, said, true, true, true,
-			`{"type":"function_result","name":"now","call_id":"c1","result":"12"}`},
-		{"reasoning that was dropped", wire.OpenAIResponses, reasoning, item, message, false, true, true,
-			`{"type":"function_call_output","call_id":"c1","output":"12"}`},
-		{"reasoning that was kept", wire.OpenAIResponses, reasoning, item, message, true, true, true,
-			`{"type":"function_call_output","call_id":"c1","output":"12"}`},
-		{"reasoning that the provider keeps", wire.OpenAIResponses, bare, item, message, false, false, true,
-			`{"type":"function_call_output","call_id":"c1","output":"12"}`},
-		{"reasoning that is lost", wire.OpenAIResponses, bare, item, message, false, true, false,
-			`{"type":"function_call_output","call_id":"c1","output":"12"}`},
+		{
+			"a thought that was dropped", wire.Interactions, thought, call, said, false, true, true,
+			`{"type":"function_result","name":"now","call_id":"c1","result":"12"}`,
+		},
+		{
+			"a thought that was kept", wire.Interactions, thought, call, said, true, true, true,
+			`{"type":"function_result","name":"now","call_id":"c1","result":"12"}`,
+		},
+		{
+			"reasoning that was dropped", wire.OpenAIResponses, reasoning, item, message, false, true, true,
+			`{"type":"function_call_output","call_id":"c1","output":"12"}`,
+		},
+		{
+			"reasoning that was kept", wire.OpenAIResponses, reasoning, item, message, true, true, true,
+			`{"type":"function_call_output","call_id":"c1","output":"12"}`,
+		},
+		{
+			"reasoning that the provider keeps", wire.OpenAIResponses, bare, item, message, false, false, true,
+			`{"type":"function_call_output","call_id":"c1","output":"12"}`,
+		},
+		{
+			"reasoning that is lost", wire.OpenAIResponses, bare, item, message, false, true, false,
+			`{"type":"function_call_output","call_id":"c1","output":"12"}`,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			its := []hidden.Iteration{

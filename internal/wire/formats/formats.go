@@ -31,8 +31,22 @@ func init() {
 }
 
 // Every format supports translation and intercepted calls.
-var _ = [...]translate.Dialect{anthropic.Codec{}, openaichat.Codec{}, openairesponses.Codec{}, gemini.Codec{},
-	interactions.Codec{}, vertex.Codec{}, bedrock.Codec{}}
+var _ = [...]translate.Dialect{
+	anthropic.Codec{},
+	openaichat.Codec{},
+	openairesponses.Codec{},
+	gemini.Codec{},
+	interactions.Codec{},
+	vertex.Codec{},
+	bedrock.Codec{},
+}
 
-var _ = [...]hidden.Codec{anthropic.Codec{}, openaichat.Codec{}, openairesponses.Codec{}, gemini.Codec{},
-	interactions.Codec{}, vertex.Codec{}, bedrock.Codec{}}
+var _ = [...]hidden.Codec{
+	anthropic.Codec{},
+	openaichat.Codec{},
+	openairesponses.Codec{},
+	gemini.Codec{},
+	interactions.Codec{},
+	vertex.Codec{},
+	bedrock.Codec{},
+}

@@ -18,8 +18,10 @@ import (
 )
 
 func TestFormats(t *testing.T) {
-	want := []wire.Format{wire.Anthropic, wire.OpenAIChat, wire.OpenAIResponses, wire.Gemini, wire.Interactions,
-		"anthropic_vertex", "anthropic_bedrock"}
+	want := []wire.Format{
+		wire.Anthropic, wire.OpenAIChat, wire.OpenAIResponses, wire.Gemini, wire.Interactions,
+		"anthropic_vertex", "anthropic_bedrock",
+	}
 	if got := wire.Formats(); !slices.Equal(got, want) {
 		t.Errorf("formats %q, want %q", got, want)
 	}

@@ -23,14 +23,25 @@ var framings = []struct {
 	streams []string
 	want    []string // events of the first stream as "name|data"
 }{
-	{"sse", SSE{}, []string{"event: a\r\ndata: b\r\n\r\n: c\n\ndata: d\n\n", "data: 1\ndata: 2\n\n{\"error\":1}\n\n"},
-		[]string{"a|b", "|d"}},
-	{"array", Array{}, []string{" [{\"a\":\"]}\\\"\"}\n,\r\n{\"b\":[{}]}]", "[]", "[{\"a\":1}"},
-		[]string{`|{"a":"]}\""}`, `|{"b":[{}]}`}},
-	{"eventstream", EventStream{},
+	{
+		"sse",
+		SSE{},
+		[]string{"event: a\r\ndata: b\r\n\r\n: c\n\ndata: d\n\n", "data: 1\ndata: 2\n\n{\"error\":1}\n\n"},
+		[]string{"a|b", "|d"},
+	},
+	{
+		"array",
+		Array{},
+		[]string{" [{\"a\":\"]}\\\"\"}\n,\r\n{\"b\":[{}]}]", "[]", "[{\"a\":1}"},
+		[]string{`|{"a":"]}\""}`, `|{"b":[{}]}`},
+	},
+	{
+		"eventstream",
+		EventStream{},
 		[]string{string(EventStream{}.AppendException(EventStream{}.Append(nil, "chunk", []byte(`{"bytes":"e30="}`)),
 			"throttlingException", []byte(`{"message":"slow"}`)))},
-		[]string{`chunk|{"bytes":"e30="}`, `throttlingException|{"message":"slow"}`}},
+		[]string{`chunk|{"bytes":"e30="}`, `throttlingException|{"message":"slow"}`},
+	},
 }
 
 // split feeds a stream in pieces, each in a buffer that is overwritten afterwards. It returns the
@@ -130,8 +141,10 @@ func TestFramingErrors(t *testing.T) {
 		{"checksum", EventStream{}.Framer, message, corrupt(len(message) - 1), ErrChecksum},
 		{"short", EventStream{}.Framer, message, prelude(15, 0), ErrMalformed},
 		{"more headers than message", EventStream{}.Framer, message, prelude(20, 5), ErrMalformed},
-		{"long message", func() Framer { return &EventStreamFramer{Limit: limit} }, message, prelude(limit+1, 0),
-			ErrTooLarge},
+		{
+			"long message", func() Framer { return &EventStreamFramer{Limit: limit} }, message, prelude(limit+1, 0),
+			ErrTooLarge,
+		},
 		{"header without end", EventStream{}.Framer, message, header("\x05abc"), ErrMalformed},
 		{"header without value", EventStream{}.Framer, message, header("\x01a\x07"), ErrMalformed},
 		{"header with half a value", EventStream{}.Framer, message, header("\x01a\x07\x00\x05abc"), ErrMalformed},
@@ -139,10 +152,14 @@ func TestFramingErrors(t *testing.T) {
 		{"header of no type", EventStream{}.Framer, message, header("\x01a\x0a"), ErrMalformed},
 		{"array of numbers", Array{}.Framer, "[{}", ",1]", ErrMalformed},
 		{"deep array", Array{}.Framer, "[{}", ",{\"a\":" + strings.Repeat("[", rawjson.MaxDepth), ErrMalformed},
-		{"long element", func() Framer { return &ArrayFramer{Limit: limit} }, "[{}",
-			",{\"a\":\"" + strings.Repeat("x", limit), ErrTooLarge},
-		{"long event", func() Framer { return &SSEFramer{Limit: limit} }, "data: a\n\n",
-			"data: " + strings.Repeat("x", limit) + "\n\n", ErrTooLarge},
+		{
+			"long element", func() Framer { return &ArrayFramer{Limit: limit} }, "[{}",
+			",{\"a\":\"" + strings.Repeat("x", limit), ErrTooLarge,
+		},
+		{
+			"long event", func() Framer { return &SSEFramer{Limit: limit} }, "data: a\n\n",
+			"data: " + strings.Repeat("x", limit) + "\n\n", ErrTooLarge,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			stream := c.good + c.bad

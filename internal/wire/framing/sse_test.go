@@ -44,8 +44,10 @@ func TestSSE(t *testing.T) {
 		{"byte order mark later", "data: a\n\n\xEF\xBB\xBFdata: b\n\ndata: c\n\n", []string{"|a", "|c"}},
 		{"comments", ": keepalive 2048/9000\n\n:\n\n:x\ndata: a\n: y\n\n", []string{"|a"}},
 		{"several lines", "data: a\ndata: b\ndata:\ndata: c\n\n", []string{"|a\nb\n\nc"}},
-		{"bare JSON", "data: a\n\n{\"error\":{\"code\":500}}\r\n\r\ndata: b\n\n",
-			[]string{"|a", `|{"error":{"code":500}}`, "|b"}},
+		{
+			"bare JSON", "data: a\n\n{\"error\":{\"code\":500}}\r\n\r\ndata: b\n\n",
+			[]string{"|a", `|{"error":{"code":500}}`, "|b"},
+		},
 		{"empty data", "data:\n\ndata\n\ndata: \n\n", []string{"|", "|", "|"}},
 		{"two empty lines", "data\ndata\n\n", []string{"|\n"}},
 		{"name without data", "event: a\n\ndata: b\n\n", []string{"|b"}},
@@ -110,8 +112,11 @@ func TestSSELimit(t *testing.T) {
 		want         []string
 		fails        bool
 	}{
-		{"at the limit", "data: " + strings.Repeat("a", limit-8) + "\n\n", []string{"|" + strings.Repeat("a", limit-8)},
-			false},
+		{
+			"at the limit", "data: " + strings.Repeat("a", limit-8) + "\n\n",
+			[]string{"|" + strings.Repeat("a", limit-8)},
+			false,
+		},
 		{"long line", "data: b\n\ndata: " + strings.Repeat("a", limit-7) + "\n\ndata: c\n\n", []string{"|b"}, true},
 		{"long comment", ":" + strings.Repeat("a", limit) + "\n\ndata: c\n\n", nil, true},
 		{"many lines", strings.Repeat("data: a\n", limit) + "\n", nil, true},
@@ -202,8 +207,10 @@ func TestSSERaw(t *testing.T) {
 	}{
 		{"", nil},
 		{"data: a\n\n", []string{"data: a\n\n||a"}},
-		{"event: x\r\ndata: a\r\n\r\ndata: b\r\n\r\n", []string{"event: x\r\ndata: a\r\n\r|x|a", "\n||", "data: b\r\n\r||b",
-			"\n||"}},
+		{"event: x\r\ndata: a\r\n\r\ndata: b\r\n\r\n", []string{
+			"event: x\r\ndata: a\r\n\r|x|a", "\n||", "data: b\r\n\r||b",
+			"\n||",
+		}},
 		{"data: a\r\rdata: b\r\r", []string{"data: a\r\r||a", "data: b\r\r||b"}},
 		{"data: a\rdata: b\r\n\n", []string{"data: a\rdata: b\r\n\n||a\nb"}},
 		{"\n\ndata: a\n\n", []string{"\n||", "\n||", "data: a\n\n||a"}},

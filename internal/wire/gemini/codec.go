@@ -42,8 +42,10 @@ func (Codec) ForcesCall(choice gjson.Result) bool {
 	if !config.Exists() {
 		config = choice.Get("function_calling_config")
 	}
-	for _, name := range []string{"allowedFunctionNames.0", "allowed_function_names.0", "streamFunctionCallArguments",
-		"stream_function_call_arguments"} {
+	for _, name := range []string{
+		"allowedFunctionNames.0", "allowed_function_names.0", "streamFunctionCallArguments",
+		"stream_function_call_arguments",
+	} {
 		if v := config.Get(name); v.Exists() && v.Type != gjson.False {
 			return true
 		}

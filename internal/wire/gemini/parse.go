@@ -83,8 +83,10 @@ func (p parser) tool(at int) int {
 		default:
 			p.Hasher.Begin(wire.SectionTools, wire.RoleNone, wire.KindToolDef)
 			p.Hasher.Member(key, value.Of(p.Body))
-			p.AddTool(wire.Block{Kind: wire.KindToolDef, Section: wire.SectionTools, Message: -1, Span: value,
-				Hash: p.Hasher.Sum()})
+			p.AddTool(wire.Block{
+				Kind: wire.KindToolDef, Section: wire.SectionTools, Message: -1, Span: value,
+				Hash: p.Hasher.Sum(),
+			})
 		}
 	}
 	if m.Bad {
@@ -251,8 +253,10 @@ func (p parser) part(at int, section wire.Section, role wire.Role, message int32
 	if m.Bad {
 		return p.Fail(wire.ErrSyntax)
 	}
-	b := wire.Block{Section: section, Role: role, Message: message,
-		Span: rawjson.Span{Start: int32(at), End: int32(m.End)}}
+	b := wire.Block{
+		Section: section, Role: role, Message: message,
+		Span: rawjson.Span{Start: int32(at), End: int32(m.End)},
+	}
 	if p.signed(f.signature) {
 		b.Flags |= wire.FlagSigned
 	}

@@ -56,15 +56,19 @@ func (r *reader) parts(v rawjson.Value, content int) ([]translate.Part, error) {
 			p, err = r.response(response, content)
 		case inline != nil:
 			p.Kind = translate.MediaPart
-			p.Media = &translate.Media{Field: r.Path("inlineData"), Type: member(inline, "mimeType").Str(),
-				Data: inline.Member("data").Text(), Name: member(inline, "displayName").Text()}
+			p.Media = &translate.Media{
+				Field: r.Path("inlineData"), Type: member(inline, "mimeType").Str(),
+				Data: inline.Member("data").Text(), Name: member(inline, "displayName").Text(),
+			}
 			if p.Media.Data.Empty() {
 				err = r.Malformed("inlineData.data")
 			}
 		case file != nil:
 			p.Kind = translate.MediaPart
-			p.Media = &translate.Media{Field: r.Path("fileData"), Type: member(file, "mimeType").Str(),
-				URL: member(file, "fileUri").Text()}
+			p.Media = &translate.Media{
+				Field: r.Path("fileData"), Type: member(file, "mimeType").Str(),
+				URL: member(file, "fileUri").Text(),
+			}
 			switch uri := string(p.Media.URL); {
 			case uri == "":
 				err = r.Malformed("fileData.fileUri")
@@ -142,8 +146,10 @@ func member(v rawjson.Value, name string) rawjson.Value {
 
 // call reads a call. A call without an id gets one from its position.
 func (r *reader) call(v rawjson.Value, content, part int) (translate.Part, error) {
-	p := translate.Part{Kind: translate.CallPart, ID: r.Member(v, "id").Str(),
-		Input: translate.CallInput(r.Member(v, "args"))}
+	p := translate.Part{
+		Kind: translate.CallPart, ID: r.Member(v, "id").Str(),
+		Input: translate.CallInput(r.Member(v, "args")),
+	}
 	r.DropIn("functionCall", v, "id", "name", "args")
 	p.Tool.Name = r.Member(v, "name").Str()
 	if p.Tool.Name == "" {

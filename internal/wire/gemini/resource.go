@@ -12,8 +12,10 @@ import (
 )
 
 // asked are the methods of a model without an immediate answer: batches, embeddings and predictions.
-var asked = []string{":batchGenerateContent", ":embedContent", ":batchEmbedContents", ":asyncBatchEmbedContent",
-	":predict", ":predictLongRunning"}
+var asked = []string{
+	":batchGenerateContent", ":embedContent", ":batchEmbedContents", ":asyncBatchEmbedContent",
+	":predict", ":predictLongRunning",
+}
 
 // Resource implements [resource.Codec]: …/cachedContents, and the other methods of models.
 func (Codec) Resource(path string) (r resource.Resource) {

@@ -98,31 +98,54 @@ func TestRelayAlike(t *testing.T) {
 		events []string
 		want   string // the events read by pattern
 	}{
-		{"text", wire.Anthropic, []string{open(0, `{"type":"text","text":""}`), anthropic(0, "text_delta", "text", "a"),
-			anthropic(0, "text_delta", "text", "b\n\u00e9"), anthropic(0, "text_delta", "text", "")}, "..!!"},
-		{"thinking, then text", wire.Anthropic, []string{open(0, `{"type":"thinking","thinking":""}`),
+		{"text", wire.Anthropic, []string{
+			open(0, `{"type":"text","text":""}`), anthropic(0, "text_delta", "text", "a"),
+			anthropic(0, "text_delta", "text", "b\n\u00e9"), anthropic(0, "text_delta", "text", ""),
+		}, "..!!"},
+		{"thinking, then text", wire.Anthropic, []string{
+			open(0, `{"type":"thinking","thinking":""}`),
 			anthropic(0, "thinking_delta", "thinking", "a"), anthropic(0, "thinking_delta", "thinking", "b"),
 			open(1, `{"type":"text","text":""}`), anthropic(1, "text_delta", "text", "c"),
-			anthropic(0, "thinking_delta", "thinking", "b")}, "..!..."},
-		{"arguments", wire.Anthropic, []string{open(0, `{"type":"tool_use","name":"Read","input":{}}`),
-			anthropic(0, "input_json_delta", "partial_json", "{"), anthropic(0, "input_json_delta", "partial_json", "}")},
-			"..!"},
-		{"hidden", wire.Anthropic, []string{open(0, `{"type":"tool_use","name":"Now","input":{}}`),
+			anthropic(0, "thinking_delta", "thinking", "b"),
+		}, "..!..."},
+		{
+			"arguments", wire.Anthropic,
+			[]string{
+				open(0, `{"type":"tool_use","name":"Read","input":{}}`),
+				anthropic(0, "input_json_delta", "partial_json", "{"), anthropic(0, "input_json_delta", "partial_json", "}"),
+			},
+			"..!",
+		},
+		{"hidden", wire.Anthropic, []string{
+			open(0, `{"type":"tool_use","name":"Now","input":{}}`),
 			open(1, `{"type":"text","text":""}`), anthropic(1, "text_delta", "text", "a"),
-			anthropic(1, "text_delta", "text", "b")}, "...."},
-		{"chat", wire.OpenAIChat, []string{chat(`{"role":"assistant","content":"a"}`, ""), chat(`{"content":"a"}`, ""),
-			chat(`{"content":"b"}`, ""), chat(`{"content":"b"}`, `,"usage":{"prompt_tokens":1}`)}, "..!."},
-		{"chat, padded", wire.OpenAIChat, []string{chat(`{"content":"a"}`, `,"obfuscation":"xyz"`),
-			chat(`{"content":"b"}`, `,"obfuscation":"v"`)}, ".!"},
-		{"chat, reasoning as well", wire.OpenAIChat, []string{chat(`{"content":"a","reasoning":"b"}`, ""),
-			chat(`{"content":"a","reasoning":"b"}`, "")}, ".."},
-		{"chat, the end", wire.OpenAIChat, []string{strings.Replace(chat(`{"content":"a"}`, ""), "null", `"stop"`, 1),
-			strings.Replace(chat(`{"content":"b"}`, ""), "null", `"stop"`, 1)}, ".."},
-		{"gemini", wire.Gemini, []string{gemini(`{"text":"a"}`), gemini(`{"text":"b"}`),
-			gemini(`{"text":"b","thought":true}`), gemini(`{"text":"a"},{"text":"b"}`)}, ".!.."},
-		{"steps", wire.Interactions, []string{`{"event_type":"step.start","index":0,"step":{"type":"model_output"}}`,
+			anthropic(1, "text_delta", "text", "b"),
+		}, "...."},
+		{"chat", wire.OpenAIChat, []string{
+			chat(`{"role":"assistant","content":"a"}`, ""), chat(`{"content":"a"}`, ""),
+			chat(`{"content":"b"}`, ""), chat(`{"content":"b"}`, `,"usage":{"prompt_tokens":1}`),
+		}, "..!."},
+		{"chat, padded", wire.OpenAIChat, []string{
+			chat(`{"content":"a"}`, `,"obfuscation":"xyz"`),
+			chat(`{"content":"b"}`, `,"obfuscation":"v"`),
+		}, ".!"},
+		{"chat, reasoning as well", wire.OpenAIChat, []string{
+			chat(`{"content":"a","reasoning":"b"}`, ""),
+			chat(`{"content":"a","reasoning":"b"}`, ""),
+		}, ".."},
+		{"chat, the end", wire.OpenAIChat, []string{
+			strings.Replace(chat(`{"content":"a"}`, ""), "null", `"stop"`, 1),
+			strings.Replace(chat(`{"content":"b"}`, ""), "null", `"stop"`, 1),
+		}, ".."},
+		{"gemini", wire.Gemini, []string{
+			gemini(`{"text":"a"}`), gemini(`{"text":"b"}`),
+			gemini(`{"text":"b","thought":true}`), gemini(`{"text":"a"},{"text":"b"}`),
+		}, ".!.."},
+		{"steps", wire.Interactions, []string{
+			`{"event_type":"step.start","index":0,"step":{"type":"model_output"}}`,
 			`{"event_type":"step.delta","index":0,"delta":{"type":"text","text":"a"}}`,
-			`{"event_type":"step.delta","index":0,"delta":{"type":"text","text":"b"}}`}, "..!"},
+			`{"event_type":"step.delta","index":0,"delta":{"type":"text","text":"b"}}`,
+		}, "..!"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := hidden.NewInterceptor(c.format, interceptOptions)
@@ -167,8 +190,10 @@ func TestFollow(t *testing.T) {
 			"last usage":     {Hide: all, LastUsage: true},
 			"some hidden":    interceptOptions,
 			"watched":        {Hide: func(string) bool { return false }, Watch: all, Marks: interceptOptions.Marks},
-			"watched as whole": {Hide: func(string) bool { return false }, Watch: all, Marks: interceptOptions.Marks,
-				Whole: true},
+			"watched as whole": {
+				Hide: func(string) bool { return false }, Watch: all, Marks: interceptOptions.Marks,
+				Whole: true,
+			},
 		} {
 			r := hidden.NewInterceptor(a.Format, o)
 			follows, reads := wire.NewDecoder(a.Format, true), wire.NewDecoder(a.Format, true)
@@ -441,8 +466,10 @@ func TestRelayChat(t *testing.T) {
 	}
 }
 
-var interceptFormats = []wire.Format{wire.Anthropic, wire.OpenAIChat, wire.OpenAIResponses, wire.Gemini,
-	wire.Interactions}
+var interceptFormats = []wire.Format{
+	wire.Anthropic, wire.OpenAIChat, wire.OpenAIResponses, wire.Gemini,
+	wire.Interactions,
+}
 
 // FuzzRelaySplit cuts streams anywhere: the client gets the same bytes, and every data it gets is
 // JSON if the upstream's was.

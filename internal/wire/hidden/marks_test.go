@@ -20,8 +20,10 @@ import (
 const note = `[llm_cache: 30 lines as in the result of Bash grep "a\.b" /src/é above]`
 
 // marked has the marks of a prompt.
-var marked = hidden.NewMarks([]string{"[[llm_cache:folded 1f3a9c27", note, "[Compacted: 12 lines, 3400 chars]",
-	"no mark"})
+var marked = hidden.NewMarks([]string{
+	"[[llm_cache:folded 1f3a9c27", note, "[Compacted: 12 lines, 3400 chars]",
+	"no mark",
+})
 
 // quoted encodes a text as a JSON string, in the style of some encoder.
 func quoted(text string) string { return string(rawjson.Quote(text)) }
@@ -37,8 +39,10 @@ func TestMarks(t *testing.T) {
 		{"in a program", "exec text(await tools.write(" + quoted(note) + "));", note},
 		{"a stub", `{"a":"[[llm_cache:folded 1f3a9c27.2: 20 lines, 300 chars]]"}`, "[[llm_cache:folded 1f3a9c27"},
 		{"a stub behind brackets", `{"a":[["[[[llm_cache:folded 1f3a9c27: Read"]]}`, "[[llm_cache:folded 1f3a9c27"},
-		{"a note behind its beginning", `[llm_cache: 30 lines [[llm_cache: 30 [Compacted: 12 lines, 3400 chars]`,
-			"[Compacted: 12 lines, 3400 chars]"},
+		{
+			"a note behind its beginning", `[llm_cache: 30 lines [[llm_cache: 30 [Compacted: 12 lines, 3400 chars]`,
+			"[Compacted: 12 lines, 3400 chars]",
+		},
 		{"a stub of another conversation", `[[llm_cache:folded 1f3a9c28: Read]]`, ""},
 		{"another note", strings.Replace(note, "30", "31", 1), ""},
 		{"half a note", note[:len(note)-1], ""},
@@ -79,8 +83,10 @@ func responsesCall(kind, member, deltaType string) func([]string) []string {
 		item := func(text string) string {
 			return fmt.Sprintf(`{"type":%q,"id":"fc_1","call_id":"c1","name":"Bash",%q:%s}`, kind, member, quoted(text))
 		}
-		out := []string{`{"type":"response.created","response":{"id":"r","model":"m"}}`,
-			`{"type":"response.output_item.added","output_index":0,"item":` + item("") + `}`}
+		out := []string{
+			`{"type":"response.created","response":{"id":"r","model":"m"}}`,
+			`{"type":"response.output_item.added","output_index":0,"item":` + item("") + `}`,
+		}
 		for _, p := range pieces {
 			out = append(out, fmt.Sprintf(`{"type":%q,"output_index":0,"delta":%s}`, deltaType+".delta", quoted(p)))
 		}
@@ -141,10 +147,14 @@ var writers = []writer{
 		}
 		return append(out, chunk(`{}`, `"tool_calls"`), `[DONE]`)
 	}, deltas("choices.0.delta.tool_calls.0.custom.input")},
-	{"responses", wire.OpenAIResponses, false,
-		responsesCall("function_call", "arguments", "response.function_call_arguments"), deltas("delta")},
-	{"responses, custom", wire.OpenAIResponses, true,
-		responsesCall("custom_tool_call", "input", "response.custom_tool_call_input"), deltas("delta")},
+	{
+		"responses", wire.OpenAIResponses, false,
+		responsesCall("function_call", "arguments", "response.function_call_arguments"), deltas("delta"),
+	},
+	{
+		"responses, custom", wire.OpenAIResponses, true,
+		responsesCall("custom_tool_call", "input", "response.custom_tool_call_input"), deltas("delta"),
+	},
 	{"gemini, in pieces", wire.Gemini, true, func(pieces []string) []string {
 		part := func(call, finish string) string {
 			return `{"candidates":[{"content":{"role":"model","parts":[{"functionCall":` + call + `}]}` + finish + `}]}`
@@ -162,8 +172,10 @@ var writers = []writer{
 		return text
 	}},
 	{"interactions", wire.Interactions, false, func(pieces []string) []string {
-		out := []string{`{"event_type":"interaction.created","interaction":{"id":"v"}}`,
-			`{"event_type":"step.start","index":0,"step":{"type":"function_call","id":"t","name":"Bash","arguments":{}}}`}
+		out := []string{
+			`{"event_type":"interaction.created","interaction":{"id":"v"}}`,
+			`{"event_type":"step.start","index":0,"step":{"type":"function_call","id":"t","name":"Bash","arguments":{}}}`,
+		}
 		for _, p := range pieces {
 			out = append(out, `{"event_type":"step.delta","index":0,"delta":{"type":"arguments_delta","arguments":`+quoted(p)+
 				`}}`)
@@ -253,8 +265,10 @@ func TestCallsStream(t *testing.T) {
 // model is asked again, else the stream ends with an error.
 func TestCopiedMarks(t *testing.T) {
 	for _, w := range writers {
-		for _, mark := range []string{note, "[[llm_cache:folded 1f3a9c27: Read /src/a.go, 300 lines]]",
-			"[Compacted: 12 lines, 3400 chars]"} {
+		for _, mark := range []string{
+			note, "[[llm_cache:folded 1f3a9c27: Read /src/a.go, 300 lines]]",
+			"[Compacted: 12 lines, 3400 chars]",
+		} {
 			arguments := w.arguments(mark)
 			clean := arguments[:strings.LastIndex(arguments, mark[:12])]
 			for cut := range arguments {
@@ -316,16 +330,30 @@ func TestCallsSideBySide(t *testing.T) {
 		same         bool // the client gets the upstream's bytes
 		failed, asks bool
 	}{
-		{"both clean", []string{chunk(call(0, "{")+","+call(1, "{"), "null"),
-			chunk(more(0, `"a":"["}`)+","+more(1, "}"), `"tool_calls"`)}, true, false, false},
-		{"one after the other", []string{chunk(call(0, ""), "null"), chunk(call(1, ""), "null"), chunk(more(0, "{}"), "null"),
-			chunk(more(1, "{}"), "null"), chunk("", `"tool_calls"`)}, true, false, false},
-		{"the second at once", []string{chunk(call(0, "{}")+","+call(1, note), "null"), chunk("", `"tool_calls"`)}, false,
-			false, false},
+		{"both clean", []string{
+			chunk(call(0, "{")+","+call(1, "{"), "null"),
+			chunk(more(0, `"a":"["}`)+","+more(1, "}"), `"tool_calls"`),
+		}, true, false, false},
+		{"one after the other", []string{
+			chunk(call(0, ""), "null"), chunk(call(1, ""), "null"), chunk(more(0, "{}"), "null"),
+			chunk(more(1, "{}"), "null"), chunk("", `"tool_calls"`),
+		}, true, false, false},
+		{
+			"the second at once",
+			[]string{chunk(call(0, "{}")+","+call(1, note), "null"), chunk("", `"tool_calls"`)},
+			false,
+			false, false,
+		},
 		{"both at once", []string{chunk(call(0, note)+","+call(1, note), `"tool_calls"`)}, false, false, true},
-		{"the second in pieces", []string{chunk(call(0, "{")+","+call(1, "{[llm_cache: 30"), "null"),
-			chunk(more(0, "}")+","+more(1, note[len("[llm_cache: 30"):]), "null"), chunk("", `"tool_calls"`)}, false,
-			true, false},
+		{
+			"the second in pieces",
+			[]string{
+				chunk(call(0, "{")+","+call(1, "{[llm_cache: 30"), "null"),
+				chunk(more(0, "}")+","+more(1, note[len("[llm_cache: 30"):]), "null"), chunk("", `"tool_calls"`),
+			},
+			false,
+			true, false,
+		},
 	} {
 		w := writer{format: wire.OpenAIChat}
 		got, r := watch(&w, false, c.events)

@@ -323,8 +323,10 @@ func (m *Message) tellCall(b *Entry) {
 	}
 	b.told = m.told
 	m.told++
-	m.tell(wire.Event{Kind: wire.EventCall, Call: b.told, ID: b.ID, Name: b.Name, Own: b.Own, Free: b.Free,
-		Text: b.initial})
+	m.tell(wire.Event{
+		Kind: wire.EventCall, Call: b.told, ID: b.ID, Name: b.Name, Own: b.Own, Free: b.Free,
+		Text: b.initial,
+	})
 	if b.Arguments.Len() > 0 {
 		m.tell(wire.Event{Kind: wire.EventArguments, Call: b.told, Text: b.Arguments.String()})
 	}

@@ -253,8 +253,10 @@ func (r reader) step(kind string, s rawjson.Value, results bool) error {
 		r.Join(translate.Assistant, p)
 	case "function_result":
 		r.DropOthers(s, "type", "call_id", "name", "is_error", "result")
-		p := translate.Part{Kind: translate.ResultPart, Failed: r.Member(s, "is_error").IsTrue(),
-			Tool: translate.ToolName{Name: r.Member(s, "name").Str()}}
+		p := translate.Part{
+			Kind: translate.ResultPart, Failed: r.Member(s, "is_error").IsTrue(),
+			Tool: translate.ToolName{Name: r.Member(s, "name").Str()},
+		}
 		p.ID, _ = seal.OpenID(r.Member(s, "call_id").Str())
 		if v := r.Member(s, "result"); v.IsObject() {
 			p.Content = []translate.Part{{Text: rawjson.Escaped(string(v))}}
@@ -306,8 +308,10 @@ func (r reader) part(v rawjson.Value) error {
 		return r.Refuse("type", "unknown kind of content")
 	}
 	r.DropOthers(v, "type", "data", "uri", "mime_type")
-	m := &translate.Media{Field: r.Path("type"), Type: r.Member(v, "mime_type").Str(), Data: r.Member(v, "data").Text(),
-		URL: r.Member(v, "uri").Text()}
+	m := &translate.Media{
+		Field: r.Path("type"), Type: r.Member(v, "mime_type").Str(), Data: r.Member(v, "data").Text(),
+		URL: r.Member(v, "uri").Text(),
+	}
 	if m.Type == "" {
 		if m.Type = kind + "/*"; kind == "document" {
 			m.Type = "application/pdf"

@@ -19,8 +19,10 @@ var InputDetails = []wire.UsageMember{
 	// The long lifetime is one hour at translated upstreams and 12 hours at OpenAI. The one-hour
 	// member is an addition of this module.
 	{Name: "cache_write_1h_tokens", Count: wire.CountLongWrite, Sparse: true},
-	{Name: "cache_write_tokens_details", Alias: true,
-		In: []wire.UsageMember{{Name: "ttl_12h_tokens", Count: wire.CountLongWrite}}},
+	{
+		Name: "cache_write_tokens_details", Alias: true,
+		In: []wire.UsageMember{{Name: "ttl_12h_tokens", Count: wire.CountLongWrite}},
+	},
 }
 
 // AppendCustomInput writes the text input of a custom tool. The upstream got the tool as a function

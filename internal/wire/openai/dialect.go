@@ -22,22 +22,32 @@ var Headers = []string{"openai-", "x-openai-"}
 // Faults are the statuses, types and codes of the APIs' errors.
 var Faults = map[translate.Fault]translate.Words{
 	translate.FaultInvalid: {Status: http.StatusBadRequest, Type: "invalid_request_error"},
-	translate.FaultAuthentication: {Status: http.StatusUnauthorized, Type: "invalid_request_error",
-		Code: "invalid_api_key"},
-	translate.FaultBilling: {Status: http.StatusTooManyRequests, Type: "insufficient_quota",
-		Code: "insufficient_quota"},
-	translate.FaultPermission: {Status: http.StatusForbidden, Type: "invalid_request_error",
-		Code: "permission_denied"},
+	translate.FaultAuthentication: {
+		Status: http.StatusUnauthorized, Type: "invalid_request_error",
+		Code: "invalid_api_key",
+	},
+	translate.FaultBilling: {
+		Status: http.StatusTooManyRequests, Type: "insufficient_quota",
+		Code: "insufficient_quota",
+	},
+	translate.FaultPermission: {
+		Status: http.StatusForbidden, Type: "invalid_request_error",
+		Code: "permission_denied",
+	},
 	translate.FaultNotFound: {Status: http.StatusNotFound, Type: "invalid_request_error", Code: "model_not_found"},
 	translate.FaultConflict: {Status: http.StatusConflict, Type: "invalid_request_error"},
 	translate.FaultTooLarge: {Status: http.StatusRequestEntityTooLarge, Type: "invalid_request_error"},
-	translate.FaultRate: {Status: http.StatusTooManyRequests, Type: "rate_limit_error",
-		Code: "rate_limit_exceeded"},
+	translate.FaultRate: {
+		Status: http.StatusTooManyRequests, Type: "rate_limit_error",
+		Code: "rate_limit_exceeded",
+	},
 	translate.FaultServer:     {Status: http.StatusInternalServerError, Type: "server_error"},
 	translate.FaultOverloaded: {Status: http.StatusServiceUnavailable, Type: "server_error"},
 	translate.FaultTimeout:    {Status: http.StatusGatewayTimeout, Type: "server_error"},
-	translate.FaultContext: {Status: http.StatusBadRequest, Type: "invalid_request_error",
-		Code: "context_length_exceeded"},
+	translate.FaultContext: {
+		Status: http.StatusBadRequest, Type: "invalid_request_error",
+		Code: "context_length_exceeded",
+	},
 }
 
 // Samples implements [translate.Dialect].

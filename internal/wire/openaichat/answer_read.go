@@ -57,8 +57,10 @@ func (r *answerReader) EOF() {
 	}
 }
 
-var noChoice = wire.Event{Kind: wire.EventNoAnswer,
-	Data: `{"error":{"message":"the upstream's answer has no choices"}}`}
+var noChoice = wire.Event{
+	Kind: wire.EventNoAnswer,
+	Data: `{"error":{"message":"the upstream's answer has no choices"}}`,
+}
 
 // read reads an answer or a chunk. from names the member of each choice that holds the content. It
 // reports false if root is no answer.
@@ -249,8 +251,10 @@ func (r *answerReader) call(c call, position int64, whole bool) {
 		if c.index.Exists() {
 			position = c.index.Int()
 		}
-		if at = r.Call(position, wire.Event{ID: c.id, Name: c.name, Data: c.signature, Free: c.free, Apart: c.apart,
-			Loose: true}); at < 0 {
+		if at = r.Call(position, wire.Event{
+			ID: c.id, Name: c.name, Data: c.signature, Free: c.free, Apart: c.apart,
+			Loose: true,
+		}); at < 0 {
 			r.fragment(at, c)
 			return
 		}

@@ -20,8 +20,10 @@ type Codec struct{ openai.Dialect }
 
 // Traits implements [wire.Codec].
 func (Codec) Traits() wire.Traits {
-	return wire.Traits{MessageList: true, SystemInMessages: true, EndsWithDone: true, UsageOnRequest: true,
-		ServersVary: true, ArgumentsText: true, NoCalls: `"none"`}
+	return wire.Traits{
+		MessageList: true, SystemInMessages: true, EndsWithDone: true, UsageOnRequest: true,
+		ServersVary: true, ArgumentsText: true, NoCalls: `"none"`,
+	}
 }
 
 // Match implements [wire.Codec].

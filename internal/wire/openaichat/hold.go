@@ -125,8 +125,10 @@ func (c *heldChoice) Take(e *wire.Event) {
 	switch e.Kind {
 	case wire.EventCall:
 		c.h.sendComplete(c)
-		call := &heldCall{choice: c.index, index: c.next, id: strings.Clone(e.ID), name: strings.Clone(e.Name),
-			chunk: bytes.Clone(c.h.chunk), entry: c.h.entry}
+		call := &heldCall{
+			choice: c.index, index: c.next, id: strings.Clone(e.ID), name: strings.Clone(e.Name),
+			chunk: bytes.Clone(c.h.chunk), entry: c.h.entry,
+		}
 		// keep the server's numbering
 		if index := gjson.GetBytes(c.h.entry, "index"); index.Exists() && index.Int() > c.next {
 			call.index = index.Int()

@@ -306,15 +306,19 @@ func (r reader) reasoning(f message) {
 			}
 		case "reasoning.text":
 			if s := d.Member("signature"); s.IsString() {
-				r.Add(translate.Part{Kind: translate.ThinkingPart, Text: d.Member("text").Text(),
-					Sealed: &seal.Sealed{Format: wire.Anthropic, Data: s.Str()}})
+				r.Add(translate.Part{
+					Kind: translate.ThinkingPart, Text: d.Member("text").Text(),
+					Sealed: &seal.Sealed{Format: wire.Anthropic, Data: s.Str()},
+				})
 			}
 		}
 	}
 	// A seal contains the text. The plain text counts only if the client lost the seal.
 	if len(r.Parts) == n && f.reasoning.IsString() && len(f.reasoning) > 2 {
-		r.Add(translate.Part{Kind: translate.ThinkingPart, Text: f.reasoning.Text(),
-			Sealed: &seal.Sealed{Format: r.Request.Format}})
+		r.Add(translate.Part{
+			Kind: translate.ThinkingPart, Text: f.reasoning.Text(),
+			Sealed: &seal.Sealed{Format: r.Request.Format},
+		})
 	}
 }
 
@@ -344,8 +348,10 @@ func (r reader) part(v rawjson.Value) error {
 	case "input_audio":
 		audio := r.Member(v, "input_audio")
 		p.Kind = translate.MediaPart
-		p.Media = &translate.Media{Field: r.Path("input_audio"), Type: "audio/" + audio.Member("format").Str(),
-			Data: audio.Member("data").Text()}
+		p.Media = &translate.Media{
+			Field: r.Path("input_audio"), Type: "audio/" + audio.Member("format").Str(),
+			Data: audio.Member("data").Text(),
+		}
 		if p.Media.Data.Empty() {
 			err = r.Malformed("input_audio.data")
 		}

@@ -136,8 +136,10 @@ func amongCalls(v *wire.View, msg *wire.Message, it *hidden.Iteration) ([]wire.E
 		}
 	}
 	if anchor < 0 { // the client has no calls: the intercepted ones need a message of their own
-		return []wire.Edit{{Block: int(msg.First), Op: wire.OpAfterMessage,
-			Value: Codec{}.Continuation(&hidden.Iteration{Parts: hiddenParts(it)})}}, true
+		return []wire.Edit{{
+			Block: int(msg.First), Op: wire.OpAfterMessage,
+			Value: Codec{}.Continuation(&hidden.Iteration{Parts: hiddenParts(it)}),
+		}}, true
 	}
 	for _, raw := range open {
 		edits = append(edits, wire.Edit{Block: anchor, Op: wire.OpAfter, Value: raw})

@@ -20,8 +20,10 @@ var usage = wire.UsageTable{
 	// mlx_lm.server, llama-server), cached_tokens (oMLX), prompt_cache_hit_tokens (DeepSeek),
 	// cache_read_input_tokens (gateways to Anthropic).
 	{Name: "prompt_tokens_details", In: openai.InputDetails},
-	{Name: "completion_tokens_details", In: []wire.UsageMember{{Name: "reasoning_tokens", Count: wire.CountReasoning,
-		Sparse: true}}},
+	{Name: "completion_tokens_details", In: []wire.UsageMember{{
+		Name: "reasoning_tokens", Count: wire.CountReasoning,
+		Sparse: true,
+	}}},
 	{Name: "cached_tokens", Count: wire.CountRead, Alias: true},
 	{Name: "prompt_cache_hit_tokens", Count: wire.CountRead, Alias: true},
 	{Name: "cache_read_input_tokens", Count: wire.CountRead, Alias: true},

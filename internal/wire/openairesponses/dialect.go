@@ -47,8 +47,10 @@ func (Codec) AppendAnswer(dst []byte, c *translate.Collected) []byte {
 
 // Holder implements [translate.Dialect].
 func (c Codec) Holder(bool) translate.Holder {
-	return translate.NewNumberedHolder(c, translate.NumberedHolder{Index: "output_index", Arguments: "delta",
-		Sequence: "sequence_number"})
+	return translate.NewNumberedHolder(c, translate.NumberedHolder{
+		Index: "output_index", Arguments: "delta",
+		Sequence: "sequence_number",
+	})
 }
 
 // Endpoint implements [translate.Dialect].

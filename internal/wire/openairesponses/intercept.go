@@ -40,8 +40,11 @@ func (r *interception) Failure(kind, message string) []byte {
 		kind = "server_error"
 	}
 	members := []any{"object", "response", "status", "failed"}
-	for _, m := range [...]struct{ key, raw string }{{"id", r.head.id}, {"created_at", r.head.created},
-		{"model", r.head.model}} {
+	for _, m := range [...]struct{ key, raw string }{
+		{"id", r.head.id},
+		{"created_at", r.head.created},
+		{"model", r.head.model},
+	} {
 		if m.raw != "" {
 			members = append(members, m.key, []byte(m.raw))
 		}
@@ -107,8 +110,10 @@ func (r *interception) Part(e *hidden.Entry) hidden.Part {
 
 // partOf returns an item of an answer in its form in a request.
 func partOf(item gjson.Result) hidden.Part {
-	p := hidden.Part{Kind: wire.KindOther, Raw: []byte(item.Raw), ID: strings.Clone(item.Get("call_id").Str),
-		Name: strings.Clone(item.Get("name").Str)}
+	p := hidden.Part{
+		Kind: wire.KindOther, Raw: []byte(item.Raw), ID: strings.Clone(item.Get("call_id").Str),
+		Name: strings.Clone(item.Get("name").Str),
+	}
 	switch kind := item.Get("type").Str; {
 	case kind == "message":
 		p.Kind = wire.KindText

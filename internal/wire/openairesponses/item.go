@@ -96,8 +96,10 @@ func (p parser) Item(at int) int {
 		for e.Next() {
 			tool, b := e.At, wire.Block{Section: wire.SectionMessages, Role: role, Message: index}
 			if e.At = tools.Read(p.Parser, tool, &b); e.At < 0 {
-				if b, e.At = p.Opaque(tool, wire.Block{Kind: wire.KindToolDef, Section: wire.SectionMessages, Role: role,
-					Message: index}); e.At < 0 {
+				if b, e.At = p.Opaque(tool, wire.Block{
+					Kind: wire.KindToolDef, Section: wire.SectionMessages, Role: role,
+					Message: index,
+				}); e.At < 0 {
 					return -1
 				}
 			}
@@ -137,8 +139,10 @@ func (p parser) itemRole(kind, role []byte) wire.Role {
 
 // whole reads an item that becomes one block: a call, a tool's output, reasoning, or an opaque item.
 func (p parser) whole(kind []byte, f *itemMembers, span rawjson.Span, role wire.Role, index int32) wire.Block {
-	b := wire.Block{Section: wire.SectionMessages, Role: role, Message: index, Span: span,
-		ID: rawjson.Unquoted(p.Body, f.callID)}
+	b := wire.Block{
+		Section: wire.SectionMessages, Role: role, Message: index, Span: span,
+		ID: rawjson.Unquoted(p.Body, f.callID),
+	}
 	switch {
 	case string(kind) == `"reasoning"`:
 		b.Kind, b.ID = wire.KindReasoning, rawjson.Span{}

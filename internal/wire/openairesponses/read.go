@@ -256,8 +256,10 @@ func (r reader) item(kind string, item rawjson.Value, results bool) error {
 // ownCall reads a past call of a tool that the API defines and the client ran. It becomes a call of a
 // tool with the same name.
 func (r reader) ownCall(kind string, item rawjson.Value) translate.Part {
-	p := translate.Part{Kind: translate.CallPart, ID: ownID(item),
-		Tool: translate.ToolName{Name: strings.TrimSuffix(kind, "_call")}, Input: rawjson.Value("{}")}
+	p := translate.Part{
+		Kind: translate.CallPart, ID: ownID(item),
+		Tool: translate.ToolName{Name: strings.TrimSuffix(kind, "_call")}, Input: rawjson.Value("{}"),
+	}
 	for _, name := range [...]string{"action", "operation"} {
 		if input := r.Member(item, name); input.IsObject() {
 			p.Input = input

@@ -121,8 +121,10 @@ func (w *streamWriter) Close(b *translate.Block) {
 		w.Raw("}")
 		w.endEvent()
 	case b.Kind == translate.CallBlock && w.Flow.Asked.Names.Client(b.Name).Custom:
-		for _, name := range [...][2]string{{"response.custom_tool_call_input.delta", `,"delta":`},
-			{"response.custom_tool_call_input.done", `,"input":`}} {
+		for _, name := range [...][2]string{
+			{"response.custom_tool_call_input.delta", `,"delta":`},
+			{"response.custom_tool_call_input.done", `,"input":`},
+		} {
 			w.event(name[0])
 			w.of(b, name[1])
 			w.Buf = openai.AppendCustomInput(w.Buf, text)

@@ -14,8 +14,10 @@ import (
 type Value []byte
 
 // ends are the bytes that may end or structure a value.
-var ends = [256]bool{'"': true, '{': true, '[': true, '}': true, ']': true, ',': true, ' ': true, '\n': true,
-	'\t': true, '\r': true}
+var ends = [256]bool{
+	'"': true, '{': true, '[': true, '}': true, ']': true, ',': true, ' ': true, '\n': true,
+	'\t': true, '\r': true,
+}
 
 // Trim returns the value without surrounding white space.
 func (v Value) Trim() Value { return Value(bytes.Trim(v, " \n\t\r")) }

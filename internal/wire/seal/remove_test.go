@@ -106,15 +106,19 @@ func TestRemove(t *testing.T) {
 				`"name":"Write","input":{"signature":"SEAL","data":"SEAL"}}]},{"role":"user","content":[{"type":"tool_result",` +
 				`"tool_use_id":"t1","content":[{"type":"text","text":"SEAL"}]}]}]}`, "",
 		},
-		{"the API's own alone",
-			`{"messages":[{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"EqAB"}]}]}`, ""},
+		{
+			"the API's own alone",
+			`{"messages":[{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"EqAB"}]}]}`, "",
+		},
 		{"no JSON", `{"messages":[{"SEAL`, ""},
 	} {
 		if c.want == "" {
 			c.want = c.body
 		}
-		for i, s := range []seal.Sealed{{Format: wire.Anthropic, Text: "so <it>", Data: "EqQB/+=="},
-			{Format: wire.OpenAIResponses, ID: "rs_1", Data: "gAAA"}} {
+		for i, s := range []seal.Sealed{
+			{Format: wire.Anthropic, Text: "so <it>", Data: "EqQB/+=="},
+			{Format: wire.OpenAIResponses, ID: "rs_1", Data: "gAAA"},
+		} {
 			in := strings.ReplaceAll(c.body, "SEAL", s.Seal())
 			got := string(seal.Remove([]byte(in)))
 			if want := strings.ReplaceAll(c.want, "SEAL", s.Seal()); got != want {

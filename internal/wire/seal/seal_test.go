@@ -34,8 +34,10 @@ func TestSealed(t *testing.T) {
 }
 
 func TestID(t *testing.T) {
-	for _, sig := range []string{"", "CgYIAB+/", "Cg==", "not base64!", "skip_thought_signature_validator", "Cg=",
-		"\x00\xff", "_sig_AAAA"} {
+	for _, sig := range []string{
+		"", "CgYIAB+/", "Cg==", "not base64!", "skip_thought_signature_validator", "Cg=",
+		"\x00\xff", "_sig_AAAA",
+	} {
 		for _, id := range []string{"call_1", "", "a_sig_b", "x_raw_", "x_9"} {
 			sealed := seal.ID(id, sig)
 			if gotID, gotSig := seal.OpenID(sealed); gotID != id || gotSig != sig {

@@ -175,7 +175,8 @@ func init() {
 // decodes the output with the client's decoder.
 func answerRows() []row {
 	both := func(name string, check func(t *testing.T, client, upstream wire.Format, turn *wire.Turn,
-		out string) bool) row {
+		out string) bool,
+	) row {
 		return row{name, func(t *testing.T, client, upstream wire.Format) string {
 			for i, body := range toolsSaid[upstream] {
 				stream := i == 0
@@ -190,7 +191,8 @@ func answerRows() []row {
 	}
 	return []row{
 		both("text", func(_ *testing.T, _, _ wire.Format, turn *wire.Turn,
-			_ string) bool {
+			_ string,
+		) bool {
 			return turn.Text == "Look: ü\n"
 		}),
 		both("thinking", func(_ *testing.T, _, _ wire.Format, turn *wire.Turn, _ string) bool {
@@ -205,8 +207,10 @@ func answerRows() []row {
 				turn.Calls[0].Arguments == `{"p":1}` && turn.Calls[1].Arguments == "{}" || turn.Calls[1].Arguments == ""
 		}),
 		both("why it ended", func(_ *testing.T, client, _ wire.Format, turn *wire.Turn, _ string) bool {
-			return turn.StopReason == map[wire.Format]string{wire.Anthropic: "tool_use", wire.OpenAIChat: "tool_calls",
-				wire.OpenAIResponses: "completed", wire.Gemini: "STOP", wire.Interactions: "requires_action"}[client]
+			return turn.StopReason == map[wire.Format]string{
+				wire.Anthropic: "tool_use", wire.OpenAIChat: "tool_calls",
+				wire.OpenAIResponses: "completed", wire.Gemini: "STOP", wire.Interactions: "requires_action",
+			}[client]
 		}),
 		both("tokens read from the cache", func(_ *testing.T, _, _ wire.Format, turn *wire.Turn, _ string) bool {
 			return turn.Usage.Read == 100 && turn.Usage.Prompt() == 140 && turn.Usage.Output == 50
@@ -266,8 +270,10 @@ func proofComesBack(t *testing.T, client, upstream wire.Format) string {
 	if !json.Valid([]byte(body)) {
 		t.Fatalf("not JSON: %s", body)
 	}
-	model := map[wire.Format]string{wire.Anthropic: "claude-opus-4-5", wire.OpenAIChat: "qwen",
-		wire.OpenAIResponses: "gpt-5.2", wire.Gemini: "gemini-3-pro", wire.Interactions: "gemini-3-pro"}[upstream]
+	model := map[wire.Format]string{
+		wire.Anthropic: "claude-opus-4-5", wire.OpenAIChat: "qwen",
+		wire.OpenAIResponses: "gpt-5.2", wire.Gemini: "gemini-3-pro", wire.Interactions: "gemini-3-pro",
+	}[upstream]
 	out, err := translate.Convert(client, upstream, translate.Incoming{Body: []byte(body), Path: path},
 		translate.Options{Official: upstream != wire.OpenAIChat, Model: func(string) string { return model }})
 	if err != nil {

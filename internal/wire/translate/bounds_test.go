@@ -177,8 +177,10 @@ func TestManySealedThoughts(t *testing.T) {
 
 // TestManyCallsOfAnAnswer: each of many calls keeps its id and gets the arguments of its index.
 func TestManyCallsOfAnAnswer(t *testing.T) {
-	s := translate.NewStream(wire.OpenAIChat, wire.Anthropic, &translate.Answering{Stream: true, Seed: "s",
-		BufferCalls: true})
+	s := translate.NewStream(wire.OpenAIChat, wire.Anthropic, &translate.Answering{
+		Stream: true, Seed: "s",
+		BufferCalls: true,
+	})
 	chunk := func(calls string) string {
 		return `data: {"id":"c","choices":[{"index":0,"delta":{"tool_calls":[` + calls + "]}}]}\n\n"
 	}

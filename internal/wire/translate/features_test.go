@@ -163,12 +163,18 @@ func requestFeatures() []feature {
 				return m.Role == translate.User && string(p.Text) == "Hi"
 			})
 		}},
-		{"streamed answer", with(say{a: `"stream":true`, c: `"stream":true,"stream_options":{"include_usage":true}`,
-			r: `"stream":true`, g: ``, n: `"stream":true`}), func(q *translate.Request) bool { return q.Stream }},
-		{"system prompt", with(say{a: `"system":"Be kind"`, r: `"instructions":"Be kind"`,
-			g: `"systemInstruction":{"parts":[{"text":"Be kind"}]}`, n: `"system_instruction":"Be kind"`,
-			c: `"messages":[{"role":"system","content":"Be kind"},{"role":"user","content":"Hi"}]`}),
-			func(q *translate.Request) bool { return string(translate.Joined(q.System)) == "Be kind" }},
+		{"streamed answer", with(say{
+			a: `"stream":true`, c: `"stream":true,"stream_options":{"include_usage":true}`,
+			r: `"stream":true`, g: ``, n: `"stream":true`,
+		}), func(q *translate.Request) bool { return q.Stream }},
+		{
+			"system prompt", with(say{
+				a: `"system":"Be kind"`, r: `"instructions":"Be kind"`,
+				g: `"systemInstruction":{"parts":[{"text":"Be kind"}]}`, n: `"system_instruction":"Be kind"`,
+				c: `"messages":[{"role":"system","content":"Be kind"},{"role":"user","content":"Hi"}]`,
+			}),
+			func(q *translate.Request) bool { return string(translate.Joined(q.System)) == "Be kind" },
+		},
 		{"system message in the middle", talk(say{
 			a: `{"role":"user","content":"Hi"},{"role":"system","content":"Now hurry"}`,
 			c: `{"role":"user","content":"Hi"},{"role":"system","content":"Now hurry"}`,
@@ -193,29 +199,52 @@ func requestFeatures() []feature {
 				return m.Role == translate.Assistant && string(p.Text) == "Hello"
 			})
 		}},
-		{"no answer, only the cache filled",
-			say{a: `{"model":"m","max_tokens":0,"messages":[{"role":"user","content":"Hi"}]}`}, param(translate.MaxTokens, "1")},
-		{"maximal length", with(say{a: ``, c: `"max_completion_tokens":100`, r: `"max_output_tokens":100`,
-			g: `"generationConfig":{"maxOutputTokens":100}`, n: `"generation_config":{"max_output_tokens":100}`}),
-			param(translate.MaxTokens, "100")},
-		{"temperature", with(say{a: `"temperature":0.5`, c: `"temperature":0.5`, r: `"temperature":0.5`,
-			g: `"generationConfig":{"temperature":0.5}`, n: `"generation_config":{"temperature":0.5}`}),
-			param(translate.Temperature, "0.5")},
-		{"top_p", with(say{a: `"top_p":0.5`, c: `"top_p":0.5`, r: `"top_p":0.5`, g: `"generationConfig":{"topP":0.5}`,
-			n: `"generation_config":{"top_p":0.5}`}), param(translate.TopP, "0.5")},
+		{
+			"no answer, only the cache filled",
+			say{a: `{"model":"m","max_tokens":0,"messages":[{"role":"user","content":"Hi"}]}`},
+			param(translate.MaxTokens, "1"),
+		},
+		{
+			"maximal length", with(say{
+				a: ``, c: `"max_completion_tokens":100`, r: `"max_output_tokens":100`,
+				g: `"generationConfig":{"maxOutputTokens":100}`, n: `"generation_config":{"max_output_tokens":100}`,
+			}),
+			param(translate.MaxTokens, "100"),
+		},
+		{
+			"temperature", with(say{
+				a: `"temperature":0.5`, c: `"temperature":0.5`, r: `"temperature":0.5`,
+				g: `"generationConfig":{"temperature":0.5}`, n: `"generation_config":{"temperature":0.5}`,
+			}),
+			param(translate.Temperature, "0.5"),
+		},
+		{"top_p", with(say{
+			a: `"top_p":0.5`, c: `"top_p":0.5`, r: `"top_p":0.5`, g: `"generationConfig":{"topP":0.5}`,
+			n: `"generation_config":{"top_p":0.5}`,
+		}), param(translate.TopP, "0.5")},
 		{"top_k", with(say{a: `"top_k":5`, g: `"generationConfig":{"topK":5}`}), param(translate.TopK, "5")},
-		{"seed", with(say{c: `"seed":7`, g: `"generationConfig":{"seed":7}`, n: `"generation_config":{"seed":7}`}),
-			param(translate.Seed, "7")},
-		{"penalties", with(say{c: `"presence_penalty":0.5`, g: `"generationConfig":{"presencePenalty":0.5}`}),
-			param(translate.PresencePenalty, "0.5")},
-		{"stop sequences", with(say{a: `"stop_sequences":["END"]`, c: `"stop":"END"`,
-			g: `"generationConfig":{"stopSequences":["END"]}`, n: `"generation_config":{"stop_sequences":["END"]}`}),
+		{
+			"seed", with(say{c: `"seed":7`, g: `"generationConfig":{"seed":7}`, n: `"generation_config":{"seed":7}`}),
+			param(translate.Seed, "7"),
+		},
+		{
+			"penalties", with(say{c: `"presence_penalty":0.5`, g: `"generationConfig":{"presencePenalty":0.5}`}),
+			param(translate.PresencePenalty, "0.5"),
+		},
+		{
+			"stop sequences", with(say{
+				a: `"stop_sequences":["END"]`, c: `"stop":"END"`,
+				g: `"generationConfig":{"stopSequences":["END"]}`, n: `"generation_config":{"stop_sequences":["END"]}`,
+			}),
 			func(q *translate.Request) bool {
 				return len(q.Stop) == 1 && string(q.Stop[0]) == "END"
-			}},
+			},
+		},
 		{"several answers", with(say{c: `"n":2`, g: `"generationConfig":{"candidateCount":2}`}), always},
-		{"log probabilities", with(say{c: `"logprobs":true`, r: `"top_logprobs":2`,
-			g: `"generationConfig":{"responseLogprobs":true}`}), always},
+		{"log probabilities", with(say{
+			c: `"logprobs":true`, r: `"top_logprobs":2`,
+			g: `"generationConfig":{"responseLogprobs":true}`,
+		}), always},
 		{"tools", tool(say{a: ``, c: ``, r: ``, g: ``, n: ``}), func(q *translate.Request) bool {
 			return len(q.Tools) == 1 && q.Tools[0].Name == "f" &&
 				string(q.Tools[0].Schema) == `{"type":"object","properties":{"z":{"type":"number"},"a":{"type":"string"}}}`
@@ -225,9 +254,11 @@ func requestFeatures() []feature {
 			c: `"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"},"strict":true}}]`,
 			r: `"tools":[{"type":"function","name":"f","parameters":{"type":"object"},"strict":true}]`,
 		}), func(q *translate.Request) bool { return len(q.Tools) == 1 && q.Tools[0].Strict.IsTrue() }},
-		{"a tool must be called", tool(say{a: `"tool_choice":{"type":"any"}`, c: `"tool_choice":"required"`,
+		{"a tool must be called", tool(say{
+			a: `"tool_choice":{"type":"any"}`, c: `"tool_choice":"required"`,
 			r: `"tool_choice":"required"`, g: `"toolConfig":{"functionCallingConfig":{"mode":"ANY"}}`,
-			n: `"generation_config":{"tool_choice":"any"}`}), func(q *translate.Request) bool { return q.Choice.Mode == "any" }},
+			n: `"generation_config":{"tool_choice":"any"}`,
+		}), func(q *translate.Request) bool { return q.Choice.Mode == "any" }},
 		{"this tool must be called", tool(say{
 			a: `"tool_choice":{"type":"tool","name":"f"}`, c: `"tool_choice":{"type":"function","function":{"name":"f"}}`,
 			r: `"tool_choice":{"type":"function","name":"f"}`,
@@ -236,13 +267,21 @@ func requestFeatures() []feature {
 		}), func(q *translate.Request) bool {
 			return q.Choice.Mode == "any" && len(q.Choice.Tools) == 1 && q.Choice.Tools[0].Name == "f"
 		}},
-		{"no tool may be called", tool(say{a: `"tool_choice":{"type":"none"}`, c: `"tool_choice":"none"`,
-			r: `"tool_choice":"none"`, g: `"toolConfig":{"functionCallingConfig":{"mode":"NONE"}}`,
-			n: `"generation_config":{"tool_choice":"none"}`}),
-			func(q *translate.Request) bool { return q.Choice.Mode == "none" }},
-		{"one call at a time", tool(say{a: `"tool_choice":{"type":"auto","disable_parallel_tool_use":true}`,
-			c: `"parallel_tool_calls":false`, r: `"parallel_tool_calls":false`}),
-			func(q *translate.Request) bool { return q.Choice.Single }},
+		{
+			"no tool may be called", tool(say{
+				a: `"tool_choice":{"type":"none"}`, c: `"tool_choice":"none"`,
+				r: `"tool_choice":"none"`, g: `"toolConfig":{"functionCallingConfig":{"mode":"NONE"}}`,
+				n: `"generation_config":{"tool_choice":"none"}`,
+			}),
+			func(q *translate.Request) bool { return q.Choice.Mode == "none" },
+		},
+		{
+			"one call at a time", tool(say{
+				a: `"tool_choice":{"type":"auto","disable_parallel_tool_use":true}`,
+				c: `"parallel_tool_calls":false`, r: `"parallel_tool_calls":false`,
+			}),
+			func(q *translate.Request) bool { return q.Choice.Single },
+		},
 		{"parallel calls and their results", talk(say{
 			a: `{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"text","text":"Look"},` +
 				`{"type":"tool_use","id":"t1","name":"f","input":{"z":1.50,"a":"x"}},{"type":"tool_use","id":"t2","name":"f",` +
@@ -363,14 +402,22 @@ func requestFeatures() []feature {
 			g: `"generationConfig":{"responseMimeType":"application/json"}`,
 			n: `"response_format":[{"type":"text","mime_type":"application/json"}]`,
 		}), func(q *translate.Request) bool { return q.Output.Kind == "json" }},
-		{"verbosity", with(say{c: `"verbosity":"low"`, r: `"text":{"verbosity":"low"}`}),
-			param(translate.Verbosity, `"low"`)},
-		{"ID of the user", with(say{a: `"metadata":{"user_id":"u1"}`, c: `"user":"u1"`, r: `"user":"u1"`}),
-			param(translate.UserID, `"u1"`)},
-		{"prompt_cache_key", with(say{c: `"prompt_cache_key":"k"`, r: `"prompt_cache_key":"k"`}),
-			param(translate.CacheKey, `"k"`)},
-		{"service tier", with(say{a: `"service_tier":"standard_only"`, c: `"service_tier":"default"`,
-			r: `"service_tier":"default"`, n: `"service_tier":"standard"`}), func(q *translate.Request) bool {
+		{
+			"verbosity", with(say{c: `"verbosity":"low"`, r: `"text":{"verbosity":"low"}`}),
+			param(translate.Verbosity, `"low"`),
+		},
+		{
+			"ID of the user", with(say{a: `"metadata":{"user_id":"u1"}`, c: `"user":"u1"`, r: `"user":"u1"`}),
+			param(translate.UserID, `"u1"`),
+		},
+		{
+			"prompt_cache_key", with(say{c: `"prompt_cache_key":"k"`, r: `"prompt_cache_key":"k"`}),
+			param(translate.CacheKey, `"k"`),
+		},
+		{"service tier", with(say{
+			a: `"service_tier":"standard_only"`, c: `"service_tier":"default"`,
+			r: `"service_tier":"default"`, n: `"service_tier":"standard"`,
+		}), func(q *translate.Request) bool {
 			return q.Params[translate.ServiceTier] != nil
 		}},
 		{"marker of the cache", asking(say{

@@ -180,8 +180,10 @@ parameters at models that reason.
 
 // A provider's own API gets at most the features of other upstreams, and always JSON.
 func TestFeaturesOfficial(t *testing.T) {
-	models := map[wire.Format]string{wire.Anthropic: "claude-opus-5-5", wire.OpenAIChat: "gpt-5.2",
-		wire.OpenAIResponses: "gpt-5.2", wire.Gemini: "gemini-3.1-pro", wire.Interactions: "gemini-3.1-pro"}
+	models := map[wire.Format]string{
+		wire.Anthropic: "claude-opus-5-5", wire.OpenAIChat: "gpt-5.2",
+		wire.OpenAIResponses: "gpt-5.2", wire.Gemini: "gemini-3.1-pro", wire.Interactions: "gemini-3.1-pro",
+	}
 	for _, f := range features {
 		for client, body := range f.say {
 			for _, upstream := range translate.Formats() {

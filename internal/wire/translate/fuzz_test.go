@@ -35,8 +35,10 @@ func FuzzConvert(f *testing.F) {
 
 // Each value of the clients' requests is replaced by values of other types.
 func TestConvertMangled(t *testing.T) {
-	wrong := []string{"null", "true", "0", "-1.5e3", `""`, `"x\ud800\u0000\""`, "[]", "{}", `[null,"a",{}]`,
-		`{"type":"text","role":"user"}`}
+	wrong := []string{
+		"null", "true", "0", "-1.5e3", `""`, `"x\ud800\u0000\""`, "[]", "{}", `[null,"a",{}]`,
+		`{"type":"text","role":"user"}`,
+	}
 	for _, seed := range clientBodies {
 		for i, at := range values(seed.body) {
 			if testing.Short() && i%8 > 0 {
@@ -75,8 +77,12 @@ func convertAll(t *testing.T, from wire.Format, body []byte) {
 		if to == from {
 			continue
 		}
-		for _, o := range []translate.Options{{}, {Official: true}, {CacheControl: true},
-			{Breakpoints: true, SystemMessages: translate.InPlace}} {
+		for _, o := range []translate.Options{
+			{},
+			{Official: true},
+			{CacheControl: true},
+			{Breakpoints: true, SystemMessages: translate.InPlace},
+		} {
 			o.Model = func(string) string { return officialModels[to] }
 			out, err := translate.Convert(from, to, in, o)
 			var refused *translate.Unsupported
@@ -101,5 +107,7 @@ func convertAll(t *testing.T, from wire.Format, body []byte) {
 	}
 }
 
-var officialModels = map[wire.Format]string{wire.Anthropic: "claude-opus-4-8", wire.OpenAIChat: "gpt-5.2",
-	wire.OpenAIResponses: "gpt-5.2", wire.Gemini: "gemini-3.1-pro", wire.Interactions: "gemini-3.1-pro"}
+var officialModels = map[wire.Format]string{
+	wire.Anthropic: "claude-opus-4-8", wire.OpenAIChat: "gpt-5.2",
+	wire.OpenAIResponses: "gpt-5.2", wire.Gemini: "gemini-3.1-pro", wire.Interactions: "gemini-3.1-pro",
+}

@@ -106,8 +106,10 @@ func TestHoldTexts(t *testing.T) {
 		at, want string
 		entries  []string
 	}{
-		{"custom.input", "*** Begin\n\"x\"", []string{`"id":"a","type":"custom","custom":{"name":"patch","input":""}`,
-			`"custom":{"input":"*** Begin\n"}`, `"custom":{"input":"\"x\""}`}},
+		{"custom.input", "*** Begin\n\"x\"", []string{
+			`"id":"a","type":"custom","custom":{"name":"patch","input":""}`,
+			`"custom":{"input":"*** Begin\n"}`, `"custom":{"input":"\"x\""}`,
+		}},
 		{"function.arguments", `{"a":1}`, []string{`"id":"a","type":"function","function":{"name":"f","arguments":{"a":1}}`}},
 		{"type", "strange", []string{`"id":"a","type":"strange"`}},
 	} {
@@ -136,20 +138,35 @@ func TestHoldCalls(t *testing.T) {
 		entries []string
 		want    []string
 	}{
-		{"two under one index, one without an id", []string{`{"index":0,"function":{"name":"read","arguments":"{\"n\":1}"}}`,
-			`{"index":0,"id":"b","function":{"name":"read","arguments":"{\"n\":2}"}}`},
-			[]string{`0 read {"n":1}`, `1 read {"n":2}`}},
-		{"two without an index", []string{`{"id":"a","function":{"name":"read","arguments":"{}"}}`,
-			`{"id":"b","function":{"name":"list","arguments":"{}"}}`}, []string{`0 read {}`, `1 list {}`}},
-		{"interleaved", []string{`{"index":0,"id":"a","function":{"name":"read","arguments":"{"}}`,
+		{
+			"two under one index, one without an id",
+			[]string{
+				`{"index":0,"function":{"name":"read","arguments":"{\"n\":1}"}}`,
+				`{"index":0,"id":"b","function":{"name":"read","arguments":"{\"n\":2}"}}`,
+			},
+			[]string{`0 read {"n":1}`, `1 read {"n":2}`},
+		},
+		{"two without an index", []string{
+			`{"id":"a","function":{"name":"read","arguments":"{}"}}`,
+			`{"id":"b","function":{"name":"list","arguments":"{}"}}`,
+		}, []string{`0 read {}`, `1 list {}`}},
+		{"interleaved", []string{
+			`{"index":0,"id":"a","function":{"name":"read","arguments":"{"}}`,
 			`{"index":1,"id":"b","function":{"name":"list","arguments":"{"}}`, `{"index":0,"function":{"arguments":"}"}}`,
-			`{"index":1,"function":{"arguments":"}"}}`}, []string{`0 read {}`, `1 list {}`}},
-		{"a name in pieces", []string{`{"index":0,"id":"a","function":{"name":"re"}}`,
-			`{"index":0,"function":{"name":"ad","arguments":"{}"}}`}, []string{`0 read {}`}},
-		{"a piece at a new index", []string{`{"index":0,"id":"a","function":{"name":"read","arguments":""}}`,
-			`{"index":1,"function":{"arguments":"{}"}}`}, []string{`0 read {}`}},
-		{"a call of nothing", []string{`{"index":0,"id":"a","function":{"name":"read","arguments":"{}"}}`,
-			`{"index":1,"id":"b","type":"function","function":{}}`}, []string{`0 read {}`}},
+			`{"index":1,"function":{"arguments":"}"}}`,
+		}, []string{`0 read {}`, `1 list {}`}},
+		{"a name in pieces", []string{
+			`{"index":0,"id":"a","function":{"name":"re"}}`,
+			`{"index":0,"function":{"name":"ad","arguments":"{}"}}`,
+		}, []string{`0 read {}`}},
+		{"a piece at a new index", []string{
+			`{"index":0,"id":"a","function":{"name":"read","arguments":""}}`,
+			`{"index":1,"function":{"arguments":"{}"}}`,
+		}, []string{`0 read {}`}},
+		{"a call of nothing", []string{
+			`{"index":0,"id":"a","function":{"name":"read","arguments":"{}"}}`,
+			`{"index":1,"id":"b","type":"function","function":{}}`,
+		}, []string{`0 read {}`}},
 	} {
 		for _, joined := range []bool{false, true} {
 			h := translate.NewHold(wire.OpenAIChat, joined)
@@ -163,7 +180,8 @@ func TestHoldCalls(t *testing.T) {
 			ids := map[string]bool{"": true}
 			for line := range strings.Lines(string(out)) {
 				gjson.Get(strings.TrimPrefix(line, "data: "), "choices.0.delta.tool_calls").ForEach(func(_,
-					call gjson.Result) bool {
+					call gjson.Result,
+				) bool {
 					got = append(got, fmt.Sprint(call.Get("index").Int(), " ", call.Get("function.name").Str, " ",
 						call.Get("function.arguments").Str))
 					if id := call.Get("id").Str; ids[id] {

@@ -39,7 +39,9 @@ var otherNames = map[string]string{
 var beginnings = []struct {
 	bytes, name string
 }{
-	{"\xff\xd8\xff", "image/jpeg"}, {"\x89PNG\r\n\x1a\n", "image/png"}, {"GIF8", "image/gif"},
+	{"\xff\xd8\xff", "image/jpeg"},
+	{"\x89PNG\r\n\x1a\n", "image/png"},
+	{"GIF8", "image/gif"},
 	{"%PDF-", "application/pdf"},
 }
 

@@ -100,13 +100,17 @@ func TestImagesInAnswers(t *testing.T) {
 		wire.Gemini:     {gemini, "data: " + gemini + "\n\n"},
 		wire.Interactions: {interaction, `data: {"event_type":"interaction.completed","interaction":` + interaction +
 			"}\n\n"},
-		wire.OpenAIResponses: {`{"id":"r1","model":"m","status":"completed","output":[` + item + `]}`,
+		wire.OpenAIResponses: {
+			`{"id":"r1","model":"m","status":"completed","output":[` + item + `]}`,
 			`data: {"type":"response.output_item.done","output_index":0,"item":` + item + "}\n\n" +
-				`data: {"type":"response.completed","response":{"id":"r1","status":"completed","output":[` + item + "]}}\n\n"},
+				`data: {"type":"response.completed","response":{"id":"r1","status":"completed","output":[` + item + "]}}\n\n",
+		},
 	}
 	places := map[wire.Format][2]string{
-		wire.OpenAIChat: {"choices.0.message.images.0.image_url.url",
-			`"images":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + data + `"}}]`},
+		wire.OpenAIChat: {
+			"choices.0.message.images.0.image_url.url",
+			`"images":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + data + `"}}]`,
+		},
 		wire.Gemini: {"candidates.0.content.parts.0.inlineData.data", `{"inlineData":{"mimeType":"image/png","data":"` +
 			data + `"}}`},
 		wire.Interactions: {"steps.0.content.0.data", `"delta":{"mime_type":"image/png","data":"` + data +

@@ -56,31 +56,53 @@ func TestReasons(t *testing.T) {
 		word string
 		want map[wire.Format]string // the client's stop reason, "" for an error
 	}{
-		{wire.OpenAIChat, "stop", map[wire.Format]string{wire.Anthropic: "end_turn", wire.Gemini: "STOP",
-			wire.OpenAIResponses: "completed"}},
-		{wire.OpenAIChat, "MAX_TOKENS", map[wire.Format]string{wire.Anthropic: "max_tokens", wire.Gemini: "MAX_TOKENS",
-			wire.OpenAIResponses: "max_output_tokens"}},
-		{wire.OpenAIChat, "model_context_window_exceeded",
-			map[wire.Format]string{wire.Anthropic: "model_context_window_exceeded", wire.Gemini: "MAX_TOKENS",
-				wire.OpenAIResponses: "max_output_tokens"}},
-		{wire.OpenAIChat, "sensitive", map[wire.Format]string{wire.Anthropic: "refusal", wire.Gemini: "SAFETY",
-			wire.OpenAIResponses: "content_filter"}},
-		{wire.OpenAIChat, "insufficient_system_resource", map[wire.Format]string{wire.Anthropic: "", wire.Gemini: "",
-			wire.OpenAIResponses: ""}},
-		{wire.OpenAIChat, "network_error", map[wire.Format]string{wire.Anthropic: "", wire.Gemini: "",
-			wire.OpenAIResponses: ""}},
-		{wire.OpenAIChat, "a_new_word", map[wire.Format]string{wire.Anthropic: "max_tokens", wire.Gemini: "OTHER",
-			wire.OpenAIResponses: "max_output_tokens"}},
-		{wire.Gemini, "MALFORMED_FUNCTION_CALL", map[wire.Format]string{wire.Anthropic: "", wire.OpenAIChat: "",
-			wire.OpenAIResponses: ""}},
+		{wire.OpenAIChat, "stop", map[wire.Format]string{
+			wire.Anthropic: "end_turn", wire.Gemini: "STOP",
+			wire.OpenAIResponses: "completed",
+		}},
+		{wire.OpenAIChat, "MAX_TOKENS", map[wire.Format]string{
+			wire.Anthropic: "max_tokens", wire.Gemini: "MAX_TOKENS",
+			wire.OpenAIResponses: "max_output_tokens",
+		}},
+		{
+			wire.OpenAIChat, "model_context_window_exceeded",
+			map[wire.Format]string{
+				wire.Anthropic: "model_context_window_exceeded", wire.Gemini: "MAX_TOKENS",
+				wire.OpenAIResponses: "max_output_tokens",
+			},
+		},
+		{wire.OpenAIChat, "sensitive", map[wire.Format]string{
+			wire.Anthropic: "refusal", wire.Gemini: "SAFETY",
+			wire.OpenAIResponses: "content_filter",
+		}},
+		{wire.OpenAIChat, "insufficient_system_resource", map[wire.Format]string{
+			wire.Anthropic: "", wire.Gemini: "",
+			wire.OpenAIResponses: "",
+		}},
+		{wire.OpenAIChat, "network_error", map[wire.Format]string{
+			wire.Anthropic: "", wire.Gemini: "",
+			wire.OpenAIResponses: "",
+		}},
+		{wire.OpenAIChat, "a_new_word", map[wire.Format]string{
+			wire.Anthropic: "max_tokens", wire.Gemini: "OTHER",
+			wire.OpenAIResponses: "max_output_tokens",
+		}},
+		{wire.Gemini, "MALFORMED_FUNCTION_CALL", map[wire.Format]string{
+			wire.Anthropic: "", wire.OpenAIChat: "",
+			wire.OpenAIResponses: "",
+		}},
 		{wire.Gemini, "TOO_MANY_TOOL_CALLS", map[wire.Format]string{wire.Anthropic: "", wire.OpenAIChat: ""}},
 		{wire.Gemini, "SPII", map[wire.Format]string{wire.Anthropic: "refusal", wire.OpenAIChat: "content_filter"}},
 		{wire.Gemini, "OTHER", map[wire.Format]string{wire.Anthropic: "max_tokens", wire.OpenAIChat: "OTHER"}},
 		{wire.OpenAIResponses, "cancelled", map[wire.Format]string{wire.Anthropic: "", wire.OpenAIChat: "", wire.Gemini: ""}},
-		{wire.OpenAIResponses, "max_output_tokens", map[wire.Format]string{wire.Anthropic: "max_tokens",
-			wire.OpenAIChat: "length", wire.Gemini: "MAX_TOKENS"}},
-		{wire.OpenAIResponses, "model_context_window_exceeded",
-			map[wire.Format]string{wire.Anthropic: "model_context_window_exceeded", wire.OpenAIChat: "length"}},
+		{wire.OpenAIResponses, "max_output_tokens", map[wire.Format]string{
+			wire.Anthropic:  "max_tokens",
+			wire.OpenAIChat: "length", wire.Gemini: "MAX_TOKENS",
+		}},
+		{
+			wire.OpenAIResponses, "model_context_window_exceeded",
+			map[wire.Format]string{wire.Anthropic: "model_context_window_exceeded", wire.OpenAIChat: "length"},
+		},
 	} {
 		for to, want := range c.want {
 			for _, stream := range []bool{true, false} {

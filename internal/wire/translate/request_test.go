@@ -112,9 +112,11 @@ func TestRequests(t *testing.T) {
 			`"arguments":"{\"b\":1.0,\"a\":\"\\u00e9\"}"}},{"id":"y","type":"function","function":{"name":"f",` +
 			`"arguments":"{\"cut"}}]},{"role":"tool","tool_call_id":"x.1","content":"1"},{"role":"tool","tool_call_id":"y",` +
 			`"content":"2"},{"role":"user","content":"Go"}]}`,
-		want: []string{`"input":{"b":1.0,"a":"\u00e9"}`, `"input":{"arguments":"{\"cut"}`,
+		want: []string{
+			`"input":{"b":1.0,"a":"\u00e9"}`, `"input":{"arguments":"{\"cut"}`,
 			`{"role":"user","content":[{"type":"tool_result","tool_use_id":"call_4598734b4461ecebd8672ce4","content":"1"},` +
-				`{"type":"tool_result","tool_use_id":"y","content":"2"},{"type":"text","text":"Go"}]}]`},
+				`{"type":"tool_result","tool_use_id":"y","content":"2"},{"type":"text","text":"Go"}]}]`,
+		},
 		not: []string{"x.1"},
 	}, {
 		name: "an image in a result follows as the user's", from: wire.Anthropic, to: wire.OpenAIChat,
@@ -168,8 +170,10 @@ func TestRequests(t *testing.T) {
 			`{"type":"null"}]}}},"additionalProperties":false}}},"messages":[` + question + `]}`,
 		want: []string{`"schema":{"type":"object","properties":{"minimum":{"type":"integer"},"list":{"type":"array",` +
 			`"minItems":1,"items":{"anyOf":[{"type":"string"},{"type":"null"}]}}},"additionalProperties":false}`},
-		dropped: []string{"response_format.schema.maxItems", "response_format.schema.maxLength",
-			"response_format.schema.maximum", "response_format.schema.minimum"},
+		dropped: []string{
+			"response_format.schema.maxItems", "response_format.schema.maxLength",
+			"response_format.schema.maximum", "response_format.schema.minimum",
+		},
 	}, {
 		name: "a tool that a message adds is there, and one that it removes is not", from: wire.Anthropic,
 		to: wire.OpenAIChat,
@@ -178,8 +182,10 @@ func TestRequests(t *testing.T) {
 			`{"type":"tool_removal","tool":{"type":"tool_reference","name":"gone"}}]}],"tools":[{"name":"gone",` +
 			`"input_schema":{"type":"object"}},{"name":"late","input_schema":{"type":"object"},"defer_loading":true},` +
 			`{"name":"never","input_schema":{"type":"object"},"defer_loading":true}]}`,
-		want: []string{`"tools":[{"type":"function","function":{"name":"late",`, "there is a tool late",
-			"there is no tool gone"},
+		want: []string{
+			`"tools":[{"type":"function","function":{"name":"late",`, "there is a tool late",
+			"there is no tool gone",
+		},
 		not: []string{`"name":"gone"`, `"name":"never"`},
 	}, {
 		name: "a result that is an error holds no image for Anthropic", from: wire.Interactions, to: wire.Anthropic,
@@ -197,10 +203,12 @@ func TestRequests(t *testing.T) {
 			`"properties":{"b":{}},"additionalProperties":false}]}},"required":["a"],"additionalProperties":false}},` +
 			`{"name":"g","strict":true,"input_schema":{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],` +
 			`"additionalProperties":false}}],"messages":[` + question + `]}`,
-		want: []string{`"additionalProperties":false}}},"store"`,
+		want: []string{
+			`"additionalProperties":false}}},"store"`,
 			`"name":"f","parameters":{"type":"object","properties":{"a":{"anyOf":[{"type":"object","properties":{"b":{}},` +
 				`"additionalProperties":false}]}},"required":["a"],"additionalProperties":false},"strict":false}`,
-			`"additionalProperties":false},"strict":true}]`},
+			`"additionalProperties":false},"strict":true}]`,
+		},
 		dropped: []string{"tools[].strict"},
 	}, {
 		name: "models that do not reason have nothing to encrypt", from: wire.Anthropic, to: wire.OpenAIResponses,
@@ -227,8 +235,10 @@ func TestRequests(t *testing.T) {
 			`"content":[{"type":"tool_result","tool_use_id":"1","content":"{\"id\":[12345678901234567]}"},` +
 			`{"type":"tool_result","tool_use_id":"2","content":"{\"n\":1e400}"},{"type":"tool_result","tool_use_id":"3",` +
 			`"content":"{\"12345678901234567\":-1234567.890123,\"e\":true}"}]}]}`,
-		want: []string{`"response":{"output":"{\"id\":[12345678901234567]}"}`, `"response":{"output":"{\"n\":1e400}"}`,
-			`"response":{"12345678901234567":-1234567.890123,"e":true}`},
+		want: []string{
+			`"response":{"output":"{\"id\":[12345678901234567]}"}`, `"response":{"output":"{\"n\":1e400}"}`,
+			`"response":{"12345678901234567":-1234567.890123,"e":true}`,
+		},
 	}, {
 		name: "what stands alone needs no brackets at Gemini", from: wire.Gemini, to: wire.OpenAIChat,
 		body: `{"system_instruction":{"parts":{"text":"Be kind"}},"contents":{"parts":{"text":"Hi"}},` +
@@ -239,9 +249,11 @@ func TestRequests(t *testing.T) {
 		body: `{"model":"m","tools":[{"name":"f","input_schema":{"type":"object"}},{"name":"g",` +
 			`"input_schema":{"additionalProperties":false}},{"name":"h","input_schema":{"type":"object",` +
 			`"properties":{"a":{}}}},{"name":"i"}],"messages":[` + question + `]}`,
-		want: []string{`"f","parameters":{"type":"object","properties":{}}`,
+		want: []string{
+			`"f","parameters":{"type":"object","properties":{}}`,
 			`"g","parameters":{"type":"object","additionalProperties":false,"properties":{}}`,
-			`"h","parameters":{"type":"object","properties":{"a":{}}}`, `"i","parameters":{"type":"object","properties":{}}`},
+			`"h","parameters":{"type":"object","properties":{"a":{}}}`, `"i","parameters":{"type":"object","properties":{}}`,
+		},
 	}, {
 		name: "results in the order of the calls, one for each", from: wire.Anthropic, to: wire.Gemini,
 		model: "gemini-3.1-pro",
@@ -262,8 +274,10 @@ func TestRequests(t *testing.T) {
 			seal.ID("c1", "c2ln") +
 			`","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"` +
 			seal.ID("c1", "c2ln") + `","content":"x"}]}]}`,
-		want: []string{`{"functionCall":{"id":"c1","name":"f","args":{}},"thoughtSignature":"c2ln"}`,
-			`"functionResponse":{"id":"c1"`},
+		want: []string{
+			`{"functionCall":{"id":"c1","name":"f","args":{}},"thoughtSignature":"c2ln"}`,
+			`"functionResponse":{"id":"c1"`,
+		},
 	}, {
 		name: "older Gemini models sign nothing", from: wire.Anthropic, to: wire.Gemini, model: "gemini-2.5-pro",
 		body: `{"model":"m","messages":[` + question +
@@ -327,8 +341,10 @@ func TestRequests(t *testing.T) {
 		name: "an effort for a model that decides itself", from: wire.OpenAIResponses, to: wire.Anthropic,
 		model: "claude-opus-4-8", o: translate.Options{Official: true},
 		body: `{"model":"m","reasoning":{"effort":"xhigh","summary":"auto"},"temperature":0.2,"input":"Hi"}`,
-		want: []string{`"max_tokens":32768`,
-			`"thinking":{"type":"adaptive","display":"summarized"},"output_config":{"effort":"xhigh"}`},
+		want: []string{
+			`"max_tokens":32768`,
+			`"thinking":{"type":"adaptive","display":"summarized"},"output_config":{"effort":"xhigh"}`,
+		},
 		dropped: []string{"temperature"},
 	}, {
 		name: "a temperature over Anthropic's most", from: wire.OpenAIChat, to: wire.Anthropic, model: "claude-sonnet-4-5",
@@ -421,8 +437,10 @@ func TestRequests(t *testing.T) {
 	}, {
 		name: "deferred tools come last, as results refer to them", from: wire.Anthropic, to: wire.OpenAIChat,
 		body: clientBodies[0].body,
-		want: []string{`"name":"WebFetch","parameters":{"type":"object","properties":{}}}}],"messages"`,
-			`"content":"Loaded tool: WebFetch`},
+		want: []string{
+			`"name":"WebFetch","parameters":{"type":"object","properties":{}}}}],"messages"`,
+			`"content":"Loaded tool: WebFetch`,
+		},
 		not: []string{"DeferredToolPlaceholder", "thinking"},
 	}, {
 		name: "Gemini's schemas", from: wire.Gemini, to: wire.Anthropic,
@@ -507,8 +525,10 @@ func TestDroppedNames(t *testing.T) {
 
 func TestOutgoing(t *testing.T) {
 	out, err := translate.Convert(wire.OpenAIChat, wire.Gemini,
-		translate.Incoming{Body: []byte(`{"model":"big","stream":true,"messages":[` + question + `]}`),
-			Path: "/team/v1/chat/completions", Query: "x=1"},
+		translate.Incoming{
+			Body: []byte(`{"model":"big","stream":true,"messages":[` + question + `]}`),
+			Path: "/team/v1/chat/completions", Query: "x=1",
+		},
 		translate.Options{Model: func(string) string { return "gemini-3.1-pro" }})
 	if err != nil {
 		t.Fatal(err)
@@ -517,8 +537,10 @@ func TestOutgoing(t *testing.T) {
 		out.Model != "big" || !out.Stream || out.IncludeUsage {
 		t.Errorf("got %+v", out)
 	}
-	out, err = translate.Convert(wire.Gemini, wire.OpenAIResponses, translate.Incoming{Body: []byte(plainGemini),
-		Path: "/v1beta/models/m:generateContent", Query: "key=k"}, translate.Options{})
+	out, err = translate.Convert(wire.Gemini, wire.OpenAIResponses, translate.Incoming{
+		Body: []byte(plainGemini),
+		Path: "/v1beta/models/m:generateContent", Query: "key=k",
+	}, translate.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -527,13 +549,17 @@ func TestOutgoing(t *testing.T) {
 		t.Errorf("got %+v", out)
 	}
 	for _, path := range []string{"/v1beta/models/m:countTokens", "/v1beta/models/:generateContent", "/"} {
-		if _, err := translate.Convert(wire.Gemini, wire.OpenAIChat, translate.Incoming{Body: []byte(plainGemini),
-			Path: path}, translate.Options{}); !errors.Is(err, translate.ErrBody) {
+		if _, err := translate.Convert(wire.Gemini, wire.OpenAIChat, translate.Incoming{
+			Body: []byte(plainGemini),
+			Path: path,
+		}, translate.Options{}); !errors.Is(err, translate.ErrBody) {
 			t.Errorf("%s: got %v", path, err)
 		}
 	}
-	out, err = translate.Convert(wire.Gemini, wire.Anthropic, translate.Incoming{Body: []byte(plainGemini),
-		Path: "/x/v1/projects/p/locations/l/publishers/google/models/m:streamGenerateContent"}, translate.Options{})
+	out, err = translate.Convert(wire.Gemini, wire.Anthropic, translate.Incoming{
+		Body: []byte(plainGemini),
+		Path: "/x/v1/projects/p/locations/l/publishers/google/models/m:streamGenerateContent",
+	}, translate.Options{})
 	if err != nil || out.Path != "/x/v1/messages" || !out.Stream {
 		t.Errorf("got %+v, %v", out, err)
 	}
@@ -560,8 +586,14 @@ func TestNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []translate.ToolName{{Name: long + "1"}, {Name: long + "2"}, {Name: "a b"}, {Name: "crm__f"},
-		{Namespace: "crm", Name: "f"}, {Namespace: "crm", Name: "x", Custom: true}}
+	want := []translate.ToolName{
+		{Name: long + "1"},
+		{Name: long + "2"},
+		{Name: "a b"},
+		{Name: "crm__f"},
+		{Namespace: "crm", Name: "f"},
+		{Namespace: "crm", Name: "x", Custom: true},
+	}
 	seen := map[string]bool{}
 	for i, tool := range q.Tools {
 		if len(tool.Name) > 64 || strings.Contains(tool.Name, " ") || seen[tool.Name] {
@@ -592,22 +624,30 @@ func TestHeaders(t *testing.T) {
 		dropped  []string
 	}{{
 		name: "Claude Code to OpenAI", from: wire.Anthropic, to: wire.OpenAIChat,
-		in: map[string][]string{"X-Api-Key": {"k"}, "Anthropic-Version": {"2023-06-01"}, "Anthropic-Beta": {"x"},
-			"User-Agent": {"u"}},
-		want: map[string][]string{"Authorization": {"Bearer k"}, "User-Agent": {"u"},
-			"Content-Type": {"application/json"}},
+		in: map[string][]string{
+			"X-Api-Key": {"k"}, "Anthropic-Version": {"2023-06-01"}, "Anthropic-Beta": {"x"},
+			"User-Agent": {"u"},
+		},
+		want: map[string][]string{
+			"Authorization": {"Bearer k"}, "User-Agent": {"u"},
+			"Content-Type": {"application/json"},
+		},
 		dropped: []string{"anthropic-beta"},
 	}, {
 		name: "OpenAI to Anthropic", from: wire.OpenAIResponses, to: wire.Anthropic,
 		in: map[string][]string{"Authorization": {"bearer k"}, "Openai-Organization": {"o"}, "Openai-Beta": {"b"}},
-		want: map[string][]string{"X-Api-Key": {"k"}, "Anthropic-Version": {"2023-06-01"},
-			"Content-Type": {"application/json"}},
+		want: map[string][]string{
+			"X-Api-Key": {"k"}, "Anthropic-Version": {"2023-06-01"},
+			"Content-Type": {"application/json"},
+		},
 		dropped: []string{"openai-beta", "openai-organization"},
 	}, {
 		name: "an account's token stays a bearer token", from: wire.OpenAIChat, to: wire.Anthropic,
 		in: map[string][]string{"Authorization": {"Bearer sk-ant-oat01-x"}},
-		want: map[string][]string{"Authorization": {"Bearer sk-ant-oat01-x"}, "Anthropic-Version": {"2023-06-01"},
-			"Content-Type": {"application/json"}},
+		want: map[string][]string{
+			"Authorization": {"Bearer sk-ant-oat01-x"}, "Anthropic-Version": {"2023-06-01"},
+			"Content-Type": {"application/json"},
+		},
 	}, {
 		name: "Gemini's key in the query", from: wire.Gemini, to: wire.OpenAIChat, query: "key=k&alt=sse",
 		in:      map[string][]string{"X-Goog-Api-Client": {"gl-node"}},
@@ -620,8 +660,10 @@ func TestHeaders(t *testing.T) {
 	}, {
 		name: "a junk key beside a chat client's own", from: wire.OpenAIChat, to: wire.Anthropic, query: "key=1",
 		in: map[string][]string{"Authorization": {"Bearer k"}, "X-Api-Key": {"junk"}, "X-Goog-Api-Key": {"junk"}},
-		want: map[string][]string{"X-Api-Key": {"k"}, "Anthropic-Version": {"2023-06-01"},
-			"Content-Type": {"application/json"}},
+		want: map[string][]string{
+			"X-Api-Key": {"k"}, "Anthropic-Version": {"2023-06-01"},
+			"Content-Type": {"application/json"},
+		},
 	}, {
 		name: "junk beside a Messages client's own", from: wire.Anthropic, to: wire.Gemini, query: "key=1",
 		in:   map[string][]string{"Authorization": {"Bearer junk"}, "X-Api-Key": {"k"}, "X-Goog-Api-Key": {"junk"}},
@@ -629,8 +671,10 @@ func TestHeaders(t *testing.T) {
 	}, {
 		name: "junk beside Gemini's key in the query", from: wire.Gemini, to: wire.Anthropic, query: "key=k&%zz",
 		in: map[string][]string{"Authorization": {"Bearer sk-ant-oat-junk"}, "X-Api-Key": {"junk"}},
-		want: map[string][]string{"X-Api-Key": {"k"}, "Anthropic-Version": {"2023-06-01"},
-			"Content-Type": {"application/json"}},
+		want: map[string][]string{
+			"X-Api-Key": {"k"}, "Anthropic-Version": {"2023-06-01"},
+			"Content-Type": {"application/json"},
+		},
 	}, {
 		name: "an empty key of the API's own", from: wire.Anthropic, to: wire.OpenAIChat,
 		in:   map[string][]string{"X-Api-Key": {""}, "Authorization": {"Bearer k"}},

@@ -20,8 +20,10 @@ import (
 )
 
 // providers are the providers with the rules of each format.
-var providers = map[wire.Format]string{wire.Anthropic: "anthropic", wire.OpenAIChat: "openai",
-	wire.OpenAIResponses: "openai", wire.Gemini: "gemini", wire.Interactions: "gemini"}
+var providers = map[wire.Format]string{
+	wire.Anthropic: "anthropic", wire.OpenAIChat: "openai",
+	wire.OpenAIResponses: "openai", wire.Gemini: "gemini", wire.Interactions: "gemini",
+}
 
 // judged are models for judging the output: for each format those that refuse inputs that others
 // accept.
@@ -51,8 +53,13 @@ func judge(f wire.Format, model string, body []byte) error {
 // upstreams are the option sets for writing a format.
 func upstreams(to wire.Format) (all []translate.Options) {
 	for _, model := range judged[to] {
-		for _, o := range []translate.Options{{}, {Official: true}, {Official: true, SystemMessages: translate.InPlace},
-			{CacheControl: true}, {Breakpoints: true}} {
+		for _, o := range []translate.Options{
+			{},
+			{Official: true},
+			{Official: true, SystemMessages: translate.InPlace},
+			{CacheControl: true},
+			{Breakpoints: true},
+		} {
 			if o.SystemMessages == translate.InPlace && to == wire.Anthropic &&
 				!(anthropic.Codec{}).KeepsSystem(&translate.Writer{Model: model}) {
 				continue
@@ -256,8 +263,10 @@ func (s *stage) step(how, what byte) {
 	case 10:
 		s.flush() // the next part of the same role starts another message
 	case 11:
-		if role := map[wire.Format]string{wire.Anthropic: "system", wire.OpenAIChat: "developer",
-			wire.OpenAIResponses: "developer"}[s.format]; role != "" {
+		if role := map[wire.Format]string{
+			wire.Anthropic: "system", wire.OpenAIChat: "developer",
+			wire.OpenAIResponses: "developer",
+		}[s.format]; role != "" {
 			s.say(role, s.text(role, text, marker))
 			s.flush()
 		}
@@ -391,8 +400,10 @@ func (s *stage) settings(how byte) {
 	if s.extra.Len() > 0 {
 		return
 	}
-	tools := map[wire.Format]string{wire.Anthropic: anthropicTool, wire.OpenAIChat: chatTool,
-		wire.OpenAIResponses: responsesTool, wire.Gemini: geminiTool, wire.Interactions: stepsTool}
+	tools := map[wire.Format]string{
+		wire.Anthropic: anthropicTool, wire.OpenAIChat: chatTool,
+		wire.OpenAIResponses: responsesTool, wire.Gemini: geminiTool, wire.Interactions: stepsTool,
+	}
 	s.extra.WriteString(`,"tools":[` + tools[s.format] + `]`)
 	choices := map[wire.Format]string{
 		wire.Anthropic: `,"tool_choice":{"type":"any"}`, wire.OpenAIChat: `,"tool_choice":"required"`,

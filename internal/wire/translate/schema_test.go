@@ -18,14 +18,20 @@ func TestObjectSchema(t *testing.T) {
 		{"none", ``, `{"type":"object","properties":{}}`},
 		{"null", `null`, `{"type":"object","properties":{}}`},
 		{"empty", `{}`, `{"type":"object","properties":{}}`},
-		{"as it should be", `{"type":"object", "properties":{ },"$schema":"s"}`,
-			`{"type":"object", "properties":{ },"$schema":"s"}`},
+		{
+			"as it should be", `{"type":"object", "properties":{ },"$schema":"s"}`,
+			`{"type":"object", "properties":{ },"$schema":"s"}`,
+		},
 		{"without properties", `{"type":"object"}`, `{"type":"object","properties":{}}`},
 		{"without a type", `{"properties":{}}`, `{"type":"object","properties":{}}`},
-		{"null members", `{"type":"object","properties":null,"required":null,"title":null}`,
-			`{"type":"object","properties":{}}`},
-		{"or nothing", `{"type":["object","null"],"properties":{"a":{}},"required":["a"]}`,
-			`{"type":"object","properties":{"a":{}},"required":["a"]}`},
+		{
+			"null members", `{"type":"object","properties":null,"required":null,"title":null}`,
+			`{"type":"object","properties":{}}`,
+		},
+		{
+			"or nothing", `{"type":["object","null"],"properties":{"a":{}},"required":["a"]}`,
+			`{"type":"object","properties":{"a":{}},"required":["a"]}`,
+		},
 		{
 			"alternatives", `{"type":"object","description":"d","anyOf":[` + a + `,` + b + `],"additionalProperties":false}`,
 			`{"type":"object","properties":{"content":{"type":"string"},"id":{"anyOf":[{"type":"string"},` +
@@ -44,9 +50,11 @@ func TestObjectSchema(t *testing.T) {
 			`{"type":"object","properties":{"x":{}},"$defs":{"a/b":{"properties":{"x":{}},"required":["x"]}}}`,
 		},
 		{"a reference to itself", `{"$ref":"#"}`, `{"type":"object","properties":{}}`},
-		{"in a circle",
+		{
+			"in a circle",
 			`{"anyOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"properties":{"x":{}},"allOf":[{"$ref":"#/$defs/a"}]}}}`,
-			`{"type":"object","properties":{"x":{}},"$defs":{"a":{"properties":{"x":{}},"allOf":[{"$ref":"#/$defs/a"}]}}}`},
+			`{"type":"object","properties":{"x":{}},"$defs":{"a":{"properties":{"x":{}},"allOf":[{"$ref":"#/$defs/a"}]}}}`,
+		},
 		{"no object at all", `{"type":"string","enum":["a"]}`, `{"type":"object","properties":{}}`},
 	} {
 		if got := string(translate.ObjectSchema(rawjson.Value(c.schema))); got != c.want {

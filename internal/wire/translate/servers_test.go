@@ -36,9 +36,12 @@ func TestCallsOfServers(t *testing.T) {
 		want         []string
 		reason       string
 	}{
-		{"a piece at a new index", chunks("tool_calls", read,
-			`{"tool_calls":[{"index":1,"function":{"arguments":"{\"path\":\"a\"}"}}]}`), []string{`read {"path":"a"}`},
-			"tool_use"},
+		{
+			"a piece at a new index", chunks("tool_calls", read,
+				`{"tool_calls":[{"index":1,"function":{"arguments":"{\"path\":\"a\"}"}}]}`),
+			[]string{`read {"path":"a"}`},
+			"tool_use",
+		},
 		{"a call of nothing", chunks("tool_calls", `{"content":"Done."}`,
 			`{"tool_calls":[{"index":0,"type":"function","function":{}}]}`), nil, "end_turn"},
 		{"a call without a name", chunks("tool_calls", `{"content":"Done."}`,
@@ -50,21 +53,33 @@ func TestCallsOfServers(t *testing.T) {
 		{"a name in pieces", chunks("tool_calls", `{"tool_calls":[{"index":0,"id":"a","function":{"name":"re"}}]}`,
 			`{"tool_calls":[{"index":0,"function":{"name":"ad"}}]}`,
 			`{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}`), []string{`read {}`}, "tool_use"},
-		{"a name in each piece", chunks("tool_calls",
-			`{"tool_calls":[{"index":0,"id":"a","function":{"name":"read","arguments":"{"}}]}`,
-			`{"tool_calls":[{"index":0,"id":"a","function":{"name":"read","arguments":"}"}}]}`), []string{`read {}`},
-			"tool_use"},
-		{"two under one index, one without an id",
+		{
+			"a name in each piece", chunks("tool_calls",
+				`{"tool_calls":[{"index":0,"id":"a","function":{"name":"read","arguments":"{"}}]}`,
+				`{"tool_calls":[{"index":0,"id":"a","function":{"name":"read","arguments":"}"}}]}`),
+			[]string{`read {}`},
+			"tool_use",
+		},
+		{
+			"two under one index, one without an id",
 			chunks("tool_calls", `{"tool_calls":[{"index":0,"function":{"name":"read","arguments":"{\"n\":1}"}}]}`,
 				`{"tool_calls":[{"index":0,"id":"b","function":{"name":"read","arguments":"{\"n\":2}"}}]}`),
-			[]string{`read {"n":1}`, `read {"n":2}`}, "tool_use"},
-		{"two without ids and indexes", chunks("tool_calls",
-			`{"tool_calls":[{"function":{"name":"read","arguments":"{\"n\":1}"}}]}`,
-			`{"tool_calls":[{"function":{"name":"read","arguments":"{\"n\":2}"}}]}`), []string{`read {"n":1}`, `read {"n":2}`},
-			"tool_use"},
-		{"arguments that are an object", chunks("tool_calls",
-			`{"tool_calls":[{"index":0,"id":"a","function":{"name":"read","arguments":{"n":1}}}]}`), []string{`read {"n":1}`},
-			"tool_use"},
+			[]string{`read {"n":1}`, `read {"n":2}`},
+			"tool_use",
+		},
+		{
+			"two without ids and indexes", chunks("tool_calls",
+				`{"tool_calls":[{"function":{"name":"read","arguments":"{\"n\":1}"}}]}`,
+				`{"tool_calls":[{"function":{"name":"read","arguments":"{\"n\":2}"}}]}`),
+			[]string{`read {"n":1}`, `read {"n":2}`},
+			"tool_use",
+		},
+		{
+			"arguments that are an object", chunks("tool_calls",
+				`{"tool_calls":[{"index":0,"id":"a","function":{"name":"read","arguments":{"n":1}}}]}`),
+			[]string{`read {"n":1}`},
+			"tool_use",
+		},
 		{"a reason without calls", chunks("tool_calls", `{"content":"Done."}`), nil, "end_turn"},
 	} {
 		for _, buffer := range []bool{false, true} {

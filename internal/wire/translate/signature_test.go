@@ -97,8 +97,10 @@ func TestSeveralThoughts(t *testing.T) {
 			contents = append(contents, content.Raw)
 		}
 	}
-	for name, said := range map[string]string{"whole": gjson.GetBytes(whole, "candidates.0.content").Raw,
-		"streamed": strings.Join(contents, ",")} {
+	for name, said := range map[string]string{
+		"whole":    gjson.GetBytes(whole, "candidates.0.content").Raw,
+		"streamed": strings.Join(contents, ","),
+	} {
 		out := convert(t, wire.Gemini, wire.Anthropic, `{"contents":[{"role":"user","parts":[{"text":"x"}]},`+said+
 			`,{"role":"user","parts":[{"functionResponse":{"id":"toolu_1","name":"f","response":{"output":"r"}}}]}]}`,
 			"claude-opus-4-5", translate.Options{Official: true})
@@ -125,8 +127,10 @@ func TestThoughtsOnce(t *testing.T) {
 			parts = append(parts, content.Get("parts.0").Raw)
 		}
 	}
-	for name, said := range map[string]string{"one content": `{"role":"model","parts":[` + strings.Join(parts, ",") + `]}`,
-		"a content each": strings.Join(contents, ",")} {
+	for name, said := range map[string]string{
+		"one content":    `{"role":"model","parts":[` + strings.Join(parts, ",") + `]}`,
+		"a content each": strings.Join(contents, ","),
+	} {
 		out := convert(t, wire.Gemini, wire.OpenAIChat, `{"contents":[{"role":"user","parts":[{"text":"x"}]},`+said+
 			`,{"role":"user","parts":[{"functionResponse":{"id":"a","name":"f","response":{"output":"r"}}}]}]}`, "qwen",
 			translate.Options{})
@@ -191,8 +195,10 @@ func TestPlacesOfThoughts(t *testing.T) {
 func TestSignatureOfText(t *testing.T) {
 	thought, text := `{"text":"Hm","thought":true}`, `{"text":"Visible."}`
 	signed, empty := `{"text":"Visible.","thoughtSignature":"U0lHMQ=="}`, `{"text":"","thoughtSignature":"U0lHMQ=="}`
-	for name, parts := range map[string][]string{"on the text": {thought, signed}, "without thoughts": {signed},
-		"behind the text": {thought, text, empty}} {
+	for name, parts := range map[string][]string{
+		"on the text": {thought, signed}, "without thoughts": {signed},
+		"behind the text": {thought, text, empty},
+	} {
 		for _, client := range []wire.Format{wire.Anthropic, wire.OpenAIResponses, wire.OpenAIChat} {
 			for _, stream := range []bool{true, false} {
 				t.Run(fmt.Sprintf("%s, %s, stream %t", name, client, stream), func(t *testing.T) {

@@ -347,8 +347,10 @@ func (f *Flow) Seal(b *Block, text string) string {
 	if f.Own() {
 		return b.Signature
 	}
-	return seal.Sealed{Format: f.from, ID: b.ID, Text: text, Data: b.Signature, Redacted: b.Signs == wire.SignsRedacted,
-		Call: b.Signs == wire.SignsCall, Said: b.Signs == wire.SignsText, Late: b.Late}.Seal()
+	return seal.Sealed{
+		Format: f.from, ID: b.ID, Text: text, Data: b.Signature, Redacted: b.Signs == wire.SignsRedacted,
+		Call: b.Signs == wire.SignsCall, Said: b.Signs == wire.SignsText, Late: b.Late,
+	}.Seal()
 }
 
 // CallID returns the id that the client gets for a call.

@@ -126,8 +126,10 @@ func BenchmarkStream(b *testing.B) {
 // deltas returns the index of an event that adds to a block.
 func deltas(events [][]byte) int {
 	for i, e := range events {
-		for _, mark := range []string{"text_delta", `"content":"`, "output_text.delta", "arguments.delta", `"text"`,
-			"thinking_delta"} {
+		for _, mark := range []string{
+			"text_delta", `"content":"`, "output_text.delta", "arguments.delta", `"text"`,
+			"thinking_delta",
+		} {
 			if i > 1 && bytes.Contains(e, []byte(mark)) {
 				return i
 			}

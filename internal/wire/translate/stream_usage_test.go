@@ -32,14 +32,22 @@ func TestUsageAtTheBeginning(t *testing.T) {
 		name, first, last string
 		events            []string
 	}{
-		{"told", `"input_tokens":100,"cache_creation_input_tokens":0,"cache_read_input_tokens":900,`, last,
-			[]string{progress, text, end, usage, done}},
-		{"told twice", `"input_tokens":100,"cache_creation_input_tokens":0,"cache_read_input_tokens":900,`, last,
-			[]string{progress, strings.Replace(progress, `processed":900`, `processed":1000`, 1), text, end, usage, done}},
-		{"not told", `"input_tokens":0,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,`, last,
-			[]string{text, end, usage, done}},
-		{"nonsense", `"input_tokens":0,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,`, last,
-			[]string{strings.Replace(progress, `"cache":900`, `"cache":9000`, 1), text, end, usage, done}},
+		{
+			"told", `"input_tokens":100,"cache_creation_input_tokens":0,"cache_read_input_tokens":900,`, last,
+			[]string{progress, text, end, usage, done},
+		},
+		{
+			"told twice", `"input_tokens":100,"cache_creation_input_tokens":0,"cache_read_input_tokens":900,`, last,
+			[]string{progress, strings.Replace(progress, `processed":900`, `processed":1000`, 1), text, end, usage, done},
+		},
+		{
+			"not told", `"input_tokens":0,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,`, last,
+			[]string{text, end, usage, done},
+		},
+		{
+			"nonsense", `"input_tokens":0,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,`, last,
+			[]string{strings.Replace(progress, `"cache":900`, `"cache":9000`, 1), text, end, usage, done},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := translate.NewStream(wire.OpenAIChat, wire.Anthropic, &translate.Answering{Stream: true})

@@ -411,8 +411,10 @@ func (t *turns) geminiContent(content *Value) {
 // part checks that a part holds exactly one kind of content.
 func (f *findings) part(path string, p *Value) {
 	n := 0
-	for _, member := range []string{"text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode",
-		"codeExecutionResult", "toolCall", "toolResponse"} {
+	for _, member := range []string{
+		"text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode",
+		"codeExecutionResult", "toolCall", "toolResponse",
+	} {
 		if p.Has(member) {
 			n++
 		}

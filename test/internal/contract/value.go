@@ -147,8 +147,10 @@ func (v *Value) AsBlocks(kind string) {
 	if v == nil || v.Kind != String {
 		return
 	}
-	*v = Value{Kind: Array, Elements: []*Value{{Kind: Object, Members: []Member{{"type", &Value{Kind: String, Text: kind}},
-		{"text", &Value{Kind: String, Text: v.Text}}}}}}
+	*v = Value{Kind: Array, Elements: []*Value{{Kind: Object, Members: []Member{
+		{"type", &Value{Kind: String, Text: kind}},
+		{"text", &Value{Kind: String, Text: v.Text}},
+	}}}}
 }
 
 // fill sets a missing member of an object.

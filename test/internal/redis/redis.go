@@ -48,8 +48,10 @@ func New(dir, addr string, args ...string) (*Server, error) {
 		return nil, fmt.Errorf("redis: %w", err)
 	}
 	s := &Server{Addr: addr, dir: dir}
-	s.args = append([]string{"--port", port, "--bind", host, "--dir", dir, "--save", "", "--logfile",
-		filepath.Join(dir, "log")}, args...)
+	s.args = append([]string{
+		"--port", port, "--bind", host, "--dir", dir, "--save", "", "--logfile",
+		filepath.Join(dir, "log"),
+	}, args...)
 	return s, nil
 }
 
@@ -79,8 +81,10 @@ func NewSentinel(dir, addr, watched string) (*Server, error) {
 		return nil, fmt.Errorf("redis: %w", err)
 	}
 	_, own, _ := net.SplitHostPort(addr)
-	s.args = []string{config, "--sentinel", "--port", own, "--bind", host, "--dir", dir, "--logfile",
-		filepath.Join(dir, "log")}
+	s.args = []string{
+		config, "--sentinel", "--port", own, "--bind", host, "--dir", dir, "--logfile",
+		filepath.Join(dir, "log"),
+	}
 	return s, nil
 }
 

@@ -35,8 +35,10 @@ func (f *fitted) card() []byte {
 	s.WriteString("\nBlocks at moments, weighted; out of fold. *Loss* is the mean logarithmic loss, beside that of one " +
 		"who knows\nnothing but how many are needed in all.\n\n")
 	fmt.Fprintf(&s, "| blocks | samples | needed | foretold | loss | of the mean |\n|---|---|---|---|---|---|\n")
-	for g, name := range [pipeline.Groups]string{"results of commands, searches and others", "files read",
-		"inputs of calls"} {
+	for g, name := range [pipeline.Groups]string{
+		"results of commands, searches and others", "files read",
+		"inputs of calls",
+	} {
 		var t tally
 		f.unseen(func(o *sample, p float64, _ string) {
 			if int(o.Group) == g {

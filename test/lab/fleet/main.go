@@ -60,8 +60,10 @@ type node struct {
 }
 
 func run(ctx context.Context) error {
-	server, err := valkey.NewClient(valkey.ClientOption{InitAddress: []string{*address}, ForceSingleClient: true,
-		DisableCache: true})
+	server, err := valkey.NewClient(valkey.ClientOption{
+		InitAddress: []string{*address}, ForceSingleClient: true,
+		DisableCache: true,
+	})
 	if err != nil {
 		return err
 	}
@@ -166,8 +168,10 @@ func newTalk(i int) *talk {
 }
 
 func keyOf(i int) sessioncache.Key {
-	return sessioncache.Key{Tenant: sessioncache.Tenant{byte(i), byte(i >> 8)}, Upstream: "anthropic llm.example",
-		ID: strconv.Itoa(i)}
+	return sessioncache.Key{
+		Tenant: sessioncache.Tenant{byte(i), byte(i >> 8)}, Upstream: "anthropic llm.example",
+		ID: strconv.Itoa(i),
+	}
 }
 
 // turn sends the next request through a node. It returns the wait for the store and the number of
@@ -199,8 +203,10 @@ func (c *talk) turn(n *node) (waited time.Duration, blocks int) {
 	id := fmt.Sprintf("toolu_%s_%d", c.key.ID, c.n)
 	path := fmt.Sprintf("/src/pkg%d/file%d.go", c.random.IntN(20), c.random.IntN(200))
 	prompt := len(x.Prompt.Body) / 4
-	x.Commit(&wire.Turn{ID: "msg_" + id, Done: true, Usage: wire.Usage{Read: int64(min(c.last, prompt)),
-		Write5m: int64(max(prompt-c.last, 0)), Output: 80, Reported: true}}, time.Now())
+	x.Commit(&wire.Turn{ID: "msg_" + id, Done: true, Usage: wire.Usage{
+		Read:    int64(min(c.last, prompt)),
+		Write5m: int64(max(prompt-c.last, 0)), Output: 80, Reported: true,
+	}}, time.Now())
 	c.last = prompt
 	clock(func() { n.store.Hold(s); n.store.Publish(s) })
 	n.store.Flush() // it takes less time than passes between two turns

@@ -21,8 +21,10 @@ import (
 )
 
 // inks are the colours of the profiles.
-var inks = [...]string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#444444", "#56b4e9", "#8c564b",
-	"#7d7d00"}
+var inks = [...]string{
+	"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#444444", "#56b4e9", "#8c564b",
+	"#7d7d00",
+}
 
 // The position of the plot, in pixels.
 const (

@@ -39,8 +39,10 @@ func TestWithRisk(t *testing.T) {
 // point1000 returns a result with a cost in percent of the client's own, and harmed edits in a
 // thousand.
 func point1000(profile string, policy pipeline.Policy, risk, cost float64, harmed int) FrontierPoint {
-	r := trial.Result{Profile: profile, Policy: policy, BaseCost: 100, Cost: cost, Edits: 1000, Harmed: harmed,
-		Base: wire.Usage{Uncached: 1}}
+	r := trial.Result{
+		Profile: profile, Policy: policy, BaseCost: 100, Cost: cost, Edits: 1000, Harmed: harmed,
+		Base: wire.Usage{Uncached: 1},
+	}
 	return FrontierPoint{risk, trial.Combination{Total: r, WorstRatio: 1.02}}
 }
 
@@ -56,8 +58,10 @@ func TestFrontierDrawing(t *testing.T) {
 			point1000("x", pipeline.Eager, 0, 170, 104), point1000("x", pipeline.Off, 0, 100, 0),
 			point1000("y", pipeline.Eager, 0, 85, 35), point1000("y", pipeline.Off, 0, 100, 0),
 		},
-		Optima: []optimum.Optimum{{Profile: "x", Moments: optimum.AnyRequest, BaseCost: 100, Cost: 65},
-			{Profile: "x", Moments: optimum.Boundaries, BaseCost: 100, Cost: 75}},
+		Optima: []optimum.Optimum{
+			{Profile: "x", Moments: optimum.AnyRequest, BaseCost: 100, Cost: 65},
+			{Profile: "x", Moments: optimum.Boundaries, BaseCost: 100, Cost: 75},
+		},
 	}
 	var drawing bytes.Buffer
 	if err := f.Draw(&drawing); err != nil {

@@ -168,7 +168,8 @@ func study(ctx context.Context, args []string, out io.Writer) error {
 
 // drawn replays at several tolerances and draws the frontier to a file.
 func drawn(ctx context.Context, conversations []*recording.Conversation, o trial.Options, best *optimum.Options, path,
-	risks string) (*Frontier, error) {
+	risks string,
+) (*Frontier, error) {
 	var values []float64
 	for _, s := range list(risks, nil) {
 		v, err := strconv.ParseFloat(s, 64)

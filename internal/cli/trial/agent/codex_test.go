@@ -98,8 +98,10 @@ func splice(t *testing.T, v *wire.View) int {
 	if err != nil {
 		t.Fatalf("cannot be read any more: %v", err)
 	}
-	if _, refused := pricing.NewSimulator(pricing.SimulatorConfig{}).Begin(pricing.Call{View: w,
-		At: time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)}); refused != nil {
+	if _, refused := pricing.NewSimulator(pricing.SimulatorConfig{}).Begin(pricing.Call{
+		View: w,
+		At:   time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC),
+	}); refused != nil {
 		t.Fatalf("refused: %v", refused)
 	}
 	return len(edits)

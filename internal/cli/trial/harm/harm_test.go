@@ -31,8 +31,10 @@ func TestEdits(t *testing.T) {
 		"MultiEdit": {"MultiEdit", `{"file_path":"a","edits":[{"old_string":"x","new_string":"y"},{"old_string":"` +
 			line + `","new_string":""}]}`, want},
 		"opencode": {"edit", `{"filePath":"a","oldString":"` + line + `","newString":"x"}`, want},
-		"Gemini CLI": {"replace", `{"file_path":"a","instruction":"x","old_string":"` + line + `","new_string":"x"}`,
-			want},
+		"Gemini CLI": {
+			"replace", `{"file_path":"a","instruction":"x","old_string":"` + line + `","new_string":"x"}`,
+			want,
+		},
 		"pi":          {"edit", `{"path":"a","oldText":"` + line + `","newText":"x"}`, want},
 		"pi, several": {"edit", `{"path":"a","edits":[{"oldText":"` + line + `","newText":"x"}]}`, want},
 		"str_replace": {"str_replace_based_edit_tool", `{"command":"str_replace","path":"a","old_str":"` + line +
@@ -41,22 +43,30 @@ func TestEdits(t *testing.T) {
 		"patch":            {"apply_patch", `{"input":"` + patch + `"}`, inPatch},
 		"patch, opencode":  {"apply_patch", `{"patchText":"` + patch + `"}`, inPatch},
 		"patch, free text": {"apply_patch", `"` + patch + `"`, inPatch},
-		"patch in a command": {"shell", `{"command":["bash","-lc","cd /a && apply_patch <<'E'\n` + patch + `\nE"]}`,
-			inPatch},
+		"patch in a command": {
+			"shell", `{"command":["bash","-lc","cd /a && apply_patch <<'E'\n` + patch + `\nE"]}`,
+			inPatch,
+		},
 		"patch in cmd": {"exec_command", `{"cmd":"apply_patch <<'E'\n` + patch + `\nE"}`, inPatch},
 		"patch in a program": {"exec", `{"input":"// it's one\nconst patch = \"` + strings.ReplaceAll(patch, `\`, `\\`) +
 			`\";\ntext(await tools.apply_patch(patch));"}`, inPatch},
 		"patch in a template": {"exec", "{\"input\":\"await tools.apply_patch(String.raw`" + patch + "`)\"}", inPatch},
-		"git apply": {"Bash",
+		"git apply": {
+			"Bash",
 			`{"command":"git apply <<'E'\n--- a/a\n+++ b/a\n@@ -1,2 +1,2 @@\n context that is long enough to count\n-` + line +
 				`\n+a new line that is long enough to count\n\\ No newline at end of file\nE\n  a command that is long enough ` +
-				`to count"}`, inPatch[1:]},
-		"sed": {"bash", `{"command":"cd /a && sed -i 's/    return forecast\\[day\\].rain > 0\\.5/x/' a.py"}`,
-			want},
+				`to count"}`, inPatch[1:],
+		},
+		"sed": {
+			"bash", `{"command":"cd /a && sed -i 's/    return forecast\\[day\\].rain > 0\\.5/x/' a.py"}`,
+			want,
+		},
 		"sed with numbers": {"bash", `{"command":"sed -i \"3,9s|` + line + `|x|\" a.py"}`, want},
 		"sed, several":     {"exec_command", `{"cmd":"sed -E -i '' -e 's/a/b/' -e 's#` + line + `#x#' a.py"}`, want},
-		"sed in a program": {"exec", `{"input":"await tools.exec_command({cmd:\"sed -i 's/` + line + `/x/' a.py\"})"}`,
-			want},
+		"sed in a program": {
+			"exec", `{"input":"await tools.exec_command({cmd:\"sed -i 's/` + line + `/x/' a.py\"})"}`,
+			want,
+		},
 		"perl":           {"bash", `{"command":"perl -0pi -e 's/` + line + `/x/' a.py"}`, want},
 		"script":         {"bash", `{"command":"python - <<'EOF'\nold = '''` + line + `\n'''\nEOF"}`, want},
 		"replace call":   {"bash", `{"command":"python -c \"s = s.replace('` + line + `', 'x')\""}`, want},
@@ -74,8 +84,10 @@ func TestEdits(t *testing.T) {
 				t.Fatalf("the test is wrong: %s", test.input)
 			}
 			var got []string
-			for _, lines := range Quotes(&recording.Message{Content: []recording.Block{{Type: "tool_use", Name: test.name,
-				Input: json.RawMessage(test.input)}}}) {
+			for _, lines := range Quotes(&recording.Message{Content: []recording.Block{{
+				Type: "tool_use", Name: test.name,
+				Input: json.RawMessage(test.input),
+			}}}) {
 				got = append(got, lines...)
 			}
 			if !reflect.DeepEqual(got, test.want) {

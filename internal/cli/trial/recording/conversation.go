@@ -229,8 +229,10 @@ func assemble(parts []*part) *Conversation {
 		return a.Offset < b.Offset || a.Offset == b.Offset && a.Part < b.Part
 	})
 	head := parts[0].head
-	c := &Conversation{Name: head.Agent + "-" + head.Session[:min(8, len(head.Session))], Session: head.Session,
-		Agent: head.Agent, Repo: head.Repo}
+	c := &Conversation{
+		Name: head.Agent + "-" + head.Session[:min(8, len(head.Session))], Session: head.Session,
+		Agent: head.Agent, Repo: head.Repo,
+	}
 	tools := map[string]bool{}
 	overhead := 0.0
 	for _, p := range parts {

@@ -34,8 +34,10 @@ func TestFind(t *testing.T) {
 func TestNamesTellConversationsApart(t *testing.T) {
 	const call = `{"messages":[{"role":"user","content":[{"type":"text","text":"a"}]}]}`
 	folder := t.TempDir()
-	for name, session := range map[string]string{"a": "ses_dfbb23aa", "b": "ses_dfbb17cc", "c": "01a2044e-5b80",
-		"d": "01a2044e-5b80"} {
+	for name, session := range map[string]string{
+		"a": "ses_dfbb23aa", "b": "ses_dfbb17cc", "c": "01a2044e-5b80",
+		"d": "01a2044e-5b80",
+	} {
 		trace := `{"agent":"opencode","session":"` + session + `"}` + "\n" + call
 		if err := os.WriteFile(filepath.Join(folder, name+".jsonl"), []byte(trace), 0o600); err != nil {
 			t.Fatal(err)

@@ -291,6 +291,7 @@ func responses(t *testing.T, turns int, more, tools, instructions, model string)
 // Only a request for a summary without tools gets the tools of its conversation.
 func TestSummaryKeepsTools(t *testing.T) {
 	const own = `[` + shell + `]`
+	title := strings.Replace(summary, "CONTEXT CHECKPOINT COMPACTION", "short title", 1)
 	for name, c := range map[string]struct {
 		tools, more, instructions, model string
 		after                            time.Duration
@@ -298,11 +299,9 @@ func TestSummaryKeepsTools(t *testing.T) {
 		upstream                         wire.Format
 		want                             string
 	}{
-		"a summary":              {tools: `[]`, want: own},
-		"one that has its tools": {tools: otherTools, want: otherTools},
-		"a title": {
-			tools: `[]`, more: strings.Replace(summary, "CONTEXT CHECKPOINT COMPACTION", "short title", 1), want: `[]`,
-		},
+		"a summary":                     {tools: `[]`, want: own},
+		"one that has its tools":        {tools: otherTools, want: otherTools},
+		"a title":                       {tools: `[]`, more: title, want: `[]`},
 		"other instructions":            {tools: `[]`, instructions: "Summarise.", want: `[]`},
 		"another model":                 {tools: `[]`, model: "gpt-5-mini", want: `[]`},
 		"when the cache is cold":        {tools: `[]`, after: time.Hour, want: `[]`},

@@ -111,8 +111,9 @@ func validateChat(v *wire.View) *APIError {
 		if msg.Role == wire.RoleTool {
 			id := toolCallID(v, msg)
 			if len(order) == 0 {
+				//nolint:misspell // the API's own spelling
 				return invalid("Invalid parameter: messages with role 'tool' must be a response to a preceeding message with " +
-					"'tool_calls'.") //nolint:misspell // the API's own spelling
+					"'tool_calls'.")
 			}
 			if _, ok := open[id]; !ok {
 				return invalidf("Invalid parameter: 'tool_call_id' of '%s' not found in 'tool_calls' of previous message.", id)

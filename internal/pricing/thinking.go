@@ -51,12 +51,12 @@ func manualOrder(v *wire.View, last int) *APIError {
 			continue
 		}
 		if b := &v.Blocks[msg.First]; !isThinking(b) {
+			//nolint:misspell // the API's own spelling
 			return invalidf("messages.%d.content.0.type: Expected `thinking` or `redacted_thinking`, but found `%s`. When "+
 				"`thinking` is enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost "+
 				"set of `tool_use` and `tool_result` blocks). We recommend you include thinking blocks from previous turns. To "+
 				"avoid this requirement, disable `thinking`. Please consult our documentation at "+
-				"https://docs.claude.com/en/docs/build-with-claude/extended-thinking", m,
-				b.Kind) //nolint:misspell // the API's own spelling
+				"https://docs.claude.com/en/docs/build-with-claude/extended-thinking", m, b.Kind)
 		}
 		break
 	}

@@ -158,9 +158,8 @@ func (l *Limits) options() keepalive.Options {
 
 // jitter returns up to a thirtieth of a wait.
 func jitter(wait time.Duration) time.Duration {
-	return rand.N(wait/30 +
-		1)
-} //nolint:gosec // nobody gains by guessing it
+	return rand.N(wait/30 + 1) //nolint:gosec // it need not be unpredictable
+}
 
 // UnmarshalCaddyfile sets up the options from Caddyfile tokens. Syntax:
 //

@@ -307,8 +307,8 @@ func (f *Files) touch(path string, now time.Time) bool {
 }
 
 func (f *Files) save(j *blockJob) (int64, error) {
-	out := j.seal.Seal([]byte(fileMagic), nil, []byte(j.text),
-		sealed(j.path)) //nolint:gosec // the cipher makes its own nonce
+	//nolint:gosec // the cipher makes its own nonce
+	out := j.seal.Seal([]byte(fileMagic), nil, []byte(j.text), sealed(j.path))
 	path := filepath.Join(f.folder, j.path)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return 0, err

@@ -405,8 +405,8 @@ func (x *Transaction) Commit(t *wire.Turn, now time.Time) {
 }
 
 // cutShort reports whether a local server counts less than half of the tokens that a prompt must
-// have, and no more than for the shorter prompt before: Ollama leaves the oldest messages out, and
-// tells nobody, where a prompt is longer than num_ctx.
+// have, and no more than for the shorter prompt before: Ollama silently drops the oldest messages of
+// a prompt longer than num_ctx.
 func (x *Transaction) cutShort(u wire.Usage) bool {
 	b := &x.before
 	if !b.continued || x.req.change.deep || b.last.Prompt() == 0 || u.Prompt() > b.last.Prompt() {

@@ -365,7 +365,7 @@ func TestSoak(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// what is made once, is made
+	// The first round fills pools and caches, which must not count as growth.
 	states := soak(t, min(d/4, 20*time.Second), &soakTally{counts: map[string]map[string]int{}})
 	heap, goroutines := rests()
 	tally := &soakTally{counts: map[string]map[string]int{}}

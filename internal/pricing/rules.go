@@ -209,8 +209,8 @@ func (r Rules) Asked(v *wire.View) Rules {
 	return r
 }
 
-// maxWindow bounds the prompts of models whose window is not known: no hosted model has a
-// longer one [S].
+// maxWindow bounds the prompts of models with an unknown window: no hosted model has a longer
+// one [S].
 const maxWindow = 2_000_000
 
 // Bound returns the usage of one call of the model with no more tokens than its window and
@@ -274,14 +274,14 @@ func (r Rules) Served(s wire.Service) Rules {
 	return r
 }
 
-// Observed is what the usage of answers tells of models whose rules are assumed. The zero value is
-// ready to use, and safe for concurrent use.
+// Observed holds the observations of models with assumed rules, taken from the usage of their
+// responses. The zero value is ready to use, and safe for concurrent use.
 type Observed struct {
 	mu     sync.Mutex
 	models map[[2]string]*observation
 }
 
-// observation is what answers tell of the cache of one model.
+// observation is the evidence about the cache of one model.
 type observation struct {
 	found   time.Duration // the longest pause after which the prefix was found
 	lost    time.Duration // the shortest pause, longer than found, after which it was missing
@@ -289,7 +289,7 @@ type observation struct {
 	refused int64         // the longest prefix that was missing at once
 }
 
-// Sighting is what one answer tells of the provider's cache.
+// Sighting is the evidence about the provider's cache in one response.
 type Sighting struct {
 	// Left are the tokens of the prefix that the cache should hold since the last request, 0 if
 	// there was none or something else explains a miss. Found are those that it held.
@@ -303,12 +303,12 @@ type Sighting struct {
 const (
 	// maxObserved bounds the models that are remembered.
 	maxObserved = 64
-	// Corrections stay within what providers are known to do.
+	// Corrections stay within the lifetimes and lengths of known providers.
 	minObservedTTL, maxObservedTTL       = time.Minute, 24 * time.Hour
 	minObservedTokens, maxObservedTokens = 256, 8192
 )
 
-// Observe learns from an answer of a model whose rules are assumed.
+// Observe learns from a response of a model with assumed rules.
 func (r *Rules) Observe(s Sighting) {
 	o := r.observed
 	if o == nil || r.TTL == 0 {
@@ -370,8 +370,7 @@ func (r Rules) Corrected() Rules {
 	return r
 }
 
-// Override replaces single rules by what an operator knows better. Absent
-// fields leave the rule as it is.
+// Override replaces single rules by those of the operator. Absent fields leave the rule as it is.
 type Override struct {
 	// Regime replaces [Rules.Regime].
 	Regime *Regime `json:"regime,omitempty"`

@@ -356,8 +356,8 @@ func presetAt(hostport string) string {
 	return ""
 }
 
-// provider returns the provider whose rules and prices hold: the preset's, or else that of the host
-// that was reached. "" leaves it to the names of models.
+// provider returns the provider of the rules and prices: the preset's, or else that of the last
+// reached host. "" leaves it to the names of models.
 func (p *Profile) provider() string {
 	if name := p.Name(); name != "" {
 		return name

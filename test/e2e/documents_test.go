@@ -131,6 +131,7 @@ var notHere = []struct{ begins, why string }{
 	{"go build", "CI's own steps"},
 	{"LLM_CACHE_TRACES=", "measurements"},
 	{"LLM_CACHE_LINGUA=", "measurements"},
+	{"LLM_CACHE_CADDY=", "CI's own steps"},
 	{"ANTHROPIC_BASE_URL=", "the tests of clients"},
 	{"go -C test run ./lab/record", "fetches from public repositories"},
 	{"xcaddy build", "CI's own steps"},

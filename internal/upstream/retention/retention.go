@@ -1,9 +1,9 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package retention is the feature of conversations that an upstream keeps: requests carry what is new. It
-// joins the drivers of the packages beside it to the handler's chain, and accepts the WebSockets of
-// clients, whose conversations are kept here.
+// Package retention is the feature of conversations retained by the upstream: requests carry only the
+// new items. It joins the drivers of the packages beside it to the handler's chain. It also accepts the
+// WebSockets of clients, and keeps their conversations here.
 package retention
 
 import (

@@ -73,7 +73,7 @@ func (b *Book) Keep(s retain.Side, session, id, from string, v *wire.View, reply
 	if b.isGone(page{s, id}) || b.isGone(page{s, from}) { // the client has had it deleted meanwhile
 		return
 	}
-	// a client may go on from it once more, but not from what it went on from
+	// A client may continue this response again, but not the one before it.
 	if before := b.kept.Get(page{s, from}); before != nil {
 		p.line = before.Value.line.After(from)
 		if old := b.kept.Get(page{s, before.Value.from}); old != nil {

@@ -84,8 +84,8 @@ func optionNames(t *testing.T) map[string]bool {
 						key(e.(*ast.KeyValueExpr).Key)
 					}
 				}
-			case *ast.AssignStmt: // own["batch"] = …
-				if i, ok := n.Lhs[0].(*ast.IndexExpr); ok && isNamed(i.X, "own") {
+			case *ast.AssignStmt: // storeOptions["batch"] = …
+				if i, ok := n.Lhs[0].(*ast.IndexExpr); ok && isNamed(i.X, "storeOptions") {
 					key(i.Index)
 				}
 			}

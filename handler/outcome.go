@@ -72,6 +72,10 @@ const (
 // its own, as a parameter of X-Llm-Cache behind the policy, as the placeholder {http.llm_cache.NAME}, in
 // the access log, and in the span of the request. A value that is not known, or not yet, is left out.
 // Metrics, the page and the audit store take theirs from the record.
+//
+// Placeholders and access log ask for a value as late as after the request. So a function may read the
+// exchange itself, its record, and what x.Edit keeps after [pipeline.Transaction.Close]: not x.View, nor
+// bodies, whose memory then belongs to other requests.
 var values = [...]struct {
 	header      string
 	parameter   string

@@ -4,39 +4,59 @@
 package handler
 
 import (
+	"os"
+	"regexp"
+	"strings"
 	"testing"
-	"time"
 )
 
-// TestValue: each kind of value as a header, as a parameter of a structured field, and as a placeholder.
-func TestValue(t *testing.T) {
-	for name, test := range map[string]struct {
-		value       value
-		header      string
-		parameter   string
-		placeholder any
-	}{
-		"unknown":             {value{}, "", "", ""},
-		"empty text":          {text(""), "", "", ""},
-		"text":                {text("a b"), "a b", `; x="a b"`, "a b"},
-		"text with a quote":   {text(`a"b`), `a"b`, "", `a"b`},
-		"text beyond ASCII":   {text("é"), "é", "", "é"},
-		"word":                {word("cold"), "cold", "; x=cold", "cold"},
-		"number":              {number(0), "0", "; x=0", int64(0)},
-		"negative number":     {number(-3), "-3", "; x=-3", int64(-3)},
-		"number that is none": {number(0).unless(true), "", "", ""},
-		"seconds":             {seconds(1500 * time.Millisecond), "1.5", "; x=1.5", 1.5},
-		"flag":                {flag(true), "1", "; x", true},
-		"flag that is not":    {flag(false), "", "", ""},
-	} {
-		if got := test.value.String(); got != test.header {
-			t.Errorf("%s: header %q, want %q", name, got, test.header)
+// TestValuesAreDocumented: each value of an outcome stands in docs/reference/signals.md under each of
+// its names, headers with their placeholders, and the page has no others.
+func TestValuesAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../docs/reference/signals.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	quoted := regexp.MustCompile("`[^`\n]+`")
+	names := map[string]bool{} // in the page
+	var whole string           // the last name in full
+	for _, name := range quoted.FindAllString(string(page), -1) {
+		name = strings.Trim(name, "`")
+		if names[name] = true; !strings.HasPrefix(name, ".") {
+			whole = name
+			continue
 		}
-		if got := string(test.value.appendParameter(nil, "x")); got != test.parameter {
-			t.Errorf("%s: parameter %q, want %q", name, got, test.parameter)
+		// `.output_tokens` behind `gen_ai.usage.input_tokens`
+		for i := range whole {
+			if whole[i] == '.' {
+				names[whole[:i]+name] = true
+			}
 		}
-		if got := test.value.any(); got != test.placeholder {
-			t.Errorf("%s: placeholder %v, want %v", name, got, test.placeholder)
+	}
+	placeholders := map[string]string{} // by header, in the page
+	row := regexp.MustCompile("(?m)^\\| `(X-Llm-Cache-[^`]+)` \\| `\\{http\\.llm_cache\\.([^`]+)\\}` \\|")
+	for _, m := range row.FindAllStringSubmatch(string(page), -1) {
+		placeholders[m[1]] = m[2]
+	}
+	example := regexp.MustCompile(`(?m)^    X-Llm-Cache: .*$`).FindString(string(page))
+	for _, v := range values {
+		for _, name := range []string{v.header, v.log, string(v.span)} {
+			if name != "" && !names[name] {
+				t.Errorf("signals.md lacks `%s`", name)
+			}
 		}
+		if v.parameter != "" && !strings.Contains(example, "; "+v.parameter+"=") && !names[v.parameter] {
+			t.Errorf("signals.md lacks the parameter `%s` of %s", v.parameter, headerBrief)
+		}
+		if v.header == "" && v.placeholder != "" {
+			t.Errorf("the placeholder %s has no header", v.placeholder)
+		}
+		if got, want := placeholders[v.header], v.placeholder; v.header != "" && got != want {
+			t.Errorf("signals.md has the placeholder %q for %s, want %q", got, v.header, want)
+		}
+		delete(placeholders, v.header)
+	}
+	for header := range placeholders {
+		t.Errorf("signals.md has %s with a placeholder, which is no value", header)
 	}
 }

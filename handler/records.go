@@ -185,7 +185,7 @@ const (
 	outcomeRefused     = "too_large"   // answered by 413
 	outcomeBudget      = "budget"      // answered by 429: a budget is spent
 	outcomeUnrecorded  = "unrecorded"  // answered by 503: the audit store fails, and on_error is refuse
-	outcomeUnretained  = "unheld"      // goes on from an answer at an upstream that keeps none: answered by 400
+	outcomeUnretained  = "unretained"  // goes on from an answer at an upstream that keeps none: answered by 400
 )
 
 // Why a request or its answer was not read.

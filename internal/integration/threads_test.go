@@ -193,9 +193,9 @@ func TestThreadUnknown(t *testing.T) {
 	}
 }
 
-// TestUnheld: what an upstream cannot hold is refused at once in the words that
-// clients act on, and what it is asked to hold it gets without that.
-func TestUnheld(t *testing.T) {
+// TestUnretained: what an upstream cannot retain is refused at once in the words that
+// clients act on, and what it is asked to retain it gets without that.
+func TestUnretained(t *testing.T) {
 	answers := map[string]func(http.ResponseWriter, *http.Request, int){
 		"openai_chat": func(w http.ResponseWriter, r *http.Request, n int) {
 			if gjson.Get(r.Header.Get("X-Body"), "stream").Bool() {
@@ -314,12 +314,12 @@ func TestThreadsOnRecord(t *testing.T) {
 	}
 }
 
-// TestUnheldIsCountedOnce: what is refused since nobody keeps what it goes on from is one
+// TestUnretainedIsCountedOnce: what is refused since nobody keeps what it goes on from is one
 // request, of that outcome and no other.
-func TestUnheldIsCountedOnce(t *testing.T) {
+func TestUnretainedIsCountedOnce(t *testing.T) {
 	u := provider(t)
 	p := start(t, behind(u, "mlx_lm {\n format anthropic\n}"))
-	counted := func() (unheld, all float64) {
+	counted := func() (unretained, all float64) {
 		var text string
 		p.adminDo(http.MethodGet, "/metrics", &text)
 		for l := range strings.Lines(text) {
@@ -329,23 +329,23 @@ func TestUnheldIsCountedOnce(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if all += n; strings.Contains(l, `outcome="unheld"`) {
-					unheld += n
+				if all += n; strings.Contains(l, `outcome="unretained"`) {
+					unretained += n
 				}
 			}
 		}
-		return unheld, all
+		return unretained, all
 	}
 	for _, body := range []string{
 		threadBody("msg_1", "", userText("And then?")),
 		strings.Replace(threadBody("", "", userText("Hi.")), `"thread":{"type":"create"}`, `"container":"c_1"`, 1),
 	} {
-		unheld, all := counted()
+		unretained, all := counted()
 		if res := p.post("/v1/messages", body, "Anthropic-Beta", threadsBeta); res.StatusCode != http.StatusBadRequest {
 			t.Fatalf("status %d, %s", res.StatusCode, read(t, res))
 		}
-		if now, total := counted(); now != unheld+1 || total != all+1 {
-			t.Errorf("%v are counted as unheld and %v at all, want one", now-unheld, total-all)
+		if now, total := counted(); now != unretained+1 || total != all+1 {
+			t.Errorf("%v are counted as unretained and %v at all, want one", now-unretained, total-all)
 		}
 	}
 }

@@ -205,11 +205,11 @@ func converseProgram(t *testing.T, p program, cache string, upstream contract.AP
 // one checks that all requests were one conversation of one session, with a server of that API, and
 // that each was answered and extended the previous one. A client that asks for retention at a
 // server without it gets one refusal a task.
-func (s *stack) one(t *testing.T, requests int, upstream contract.API, unheld bool) {
+func (s *stack) one(t *testing.T, requests int, upstream contract.API, unretained bool) {
 	t.Helper()
 	statuses, refused := map[int]int{http.StatusOK: requests}, 0
 	for _, e := range s.access(t, "front.log") {
-		if unheld && e.Status == http.StatusBadRequest && refused < 2 {
+		if unretained && e.Status == http.StatusBadRequest && refused < 2 {
 			refused++
 			statuses[e.Status] = refused
 		}

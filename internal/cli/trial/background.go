@@ -23,7 +23,7 @@ type Background struct {
 	// server had read before the next request, Broken those that were interrupted.
 	Planned int `json:"planned"`
 	// Finished: see Planned.
-	Finished int `json:"held"`
+	Finished int `json:"finished"`
 	// Broken: see Planned.
 	Broken int `json:"broken"`
 	// Processed is the number of tokens that the local server read for folds. Wasted estimates the

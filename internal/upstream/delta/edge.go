@@ -32,7 +32,7 @@ const (
 	// BaseHandle is the handle of the program's base. Absent: no base.
 	BaseHandle = "Llm-Cache-Base"
 	// Handle is the handle under which the origin keeps the request's body.
-	Handle = "Llm-Cache-Held"
+	Handle = "Llm-Cache-Handle"
 	// Delta is the outcome of a program: Made, or a reason for failure, with the status 415.
 	Delta = "Llm-Cache-Delta"
 

@@ -216,7 +216,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		queueMetrics.refused.WithLabelValues("share").Inc()
 		return g.refuse(w, q.RetryAfter(), "the model is busy: others with fewer requests wait, too")
 	case errors.Is(err, queue.ErrPatience):
-		queueMetrics.refused.WithLabelValues("patience").Inc()
+		queueMetrics.refused.WithLabelValues("max_wait").Inc()
 		return g.refuse(w, q.RetryAfter(), "the model is busy: no slot came free within "+waited.Round(time.Second).String())
 	case err != nil:
 		return caddyhttp.Error(StatusClientClosed, fmt.Errorf("waiting for a slot: %w", err))
@@ -286,5 +286,5 @@ var queueMetrics = struct {
 		0.001, 0.1, 1, 3, 10, 30, 60, 120, 300, 600),
 	refused: metric.CounterOf("queue_refused_total",
 		"Requests answered by 429, because the queue was full or had no slot for too long.", "reason",
-		"full", "patience", "share"),
+		"full", "max_wait", "share"),
 }

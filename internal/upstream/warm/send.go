@@ -35,7 +35,7 @@ type job struct {
 // Outcomes of a warm-up.
 const (
 	warmRead        = "read"        // the server has read the base
-	warmCached      = "held"        // the server had the base in its cache
+	warmCached      = "cached"      // the server had the base in its cache
 	warmInterrupted = "interrupted" // a client's request came
 	warmUnreachable = "unreachable" // the server is unreachable
 	warmRefused     = "refused"     // the site or the server answered with an error
@@ -52,8 +52,8 @@ var metrics = struct {
 	sent: metric.CounterOf("warmups_total",
 		"Requests that only had a box read the base of prompts, by what became of them.", "outcome",
 		warmRead, warmCached, warmInterrupted, warmUnreachable, warmRefused),
-	tokens: metric.CounterOf("warmup_tokens_total", "Tokens of those requests: read anew, or held in the cache.", "bucket",
-		"read", "held"),
+	tokens: metric.CounterOf("warmup_tokens_total", "Tokens of those requests: read anew, or cached before.", "bucket",
+		"read", "cached"),
 }
 
 // send makes the server read one base once it is idle.
@@ -108,7 +108,7 @@ func (x *Server) send(ctx context.Context, j *job) (outcome string) {
 	}
 	metrics.sent.WithLabelValues(outcome).Inc()
 	metrics.tokens.WithLabelValues("read").Add(float64(u.Uncached))
-	metrics.tokens.WithLabelValues("held").Add(float64(u.Read))
+	metrics.tokens.WithLabelValues("cached").Add(float64(u.Read))
 	rules := site.Upstream.Rules()(j.to.Model, at)
 	e.Record(&audit.Record{
 		At: at, Kind: audit.KindWarmUp, Model: j.to.Model, ClientFormat: string(j.to.Client),

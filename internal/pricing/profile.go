@@ -16,10 +16,9 @@ import (
 type Profile struct {
 	// Name is the name by which a user asks for the profile.
 	Name string
-	// Doc says in one line what the profile stands for.
+	// Doc describes the profile in one line.
 	Doc string
-	// Provider and Model are what [Lookup] takes. Model is also the model to put
-	// into requests.
+	// Provider and Model are arguments of [Lookup]. Requests name the same model.
 	Provider, Model string
 	// Format is the wire format that client and provider speak. Clients of the
 	// Anthropic format set cache markers, those of the Responses format send

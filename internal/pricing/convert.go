@@ -82,9 +82,8 @@ func (t *Table) Convert(text []byte) ([]byte, error) {
 		return true
 	})
 	if len(found) == 0 {
-		return nil,
-			errors.New("no prices of a known vendor: expected a models file, LiteLLM's model_prices_and_context_window.json " +
-				"or models.dev's api.json")
+		return nil, errors.New("no prices of a known vendor: expected a models file, " +
+			"LiteLLM's model_prices_and_context_window.json or models.dev's api.json")
 	}
 	return t.write(found)
 }

@@ -83,7 +83,7 @@ func unsignedCall(v *wire.View) *APIError {
 
 func thoughtSignature(v *wire.View, b *wire.Block) string {
 	s := b.Span.Of(v.Raw)
-	// The REST API, the Python SDK and the Interactions API spell the member differently.
+	// Protobuf's JSON accepts both spellings, and the Interactions API has a third.
 	for _, name := range [...]string{"thoughtSignature", "thought_signature", "signature"} {
 		if value := gjson.GetBytes(s, name); value.Type == gjson.String {
 			return value.Str

@@ -34,9 +34,8 @@ func markers(v *wire.View, r Rules) ([]marker, *APIError) {
 		case isThinking(b):
 			return nil, invalidf("%s.%s.cache_control: Extra inputs are not permitted", path(v, i), b.Kind)
 		case b.Has(wire.FlagDeferred):
-			return nil,
-				invalidf("Tool '%s' cannot have both defer_loading=true and cache_control set. Tools with defer_loading cannot "+
-					"use prompt caching.", v.Text(b.Name))
+			return nil, invalidf("Tool '%s' cannot have both defer_loading=true and cache_control set. "+
+				"Tools with defer_loading cannot use prompt caching.", v.Text(b.Name))
 		case b.Kind == wire.KindText && b.Has(wire.FlagEmpty):
 			return nil, invalidf("%s.text: cache_control cannot be set for empty text blocks", path(v, i))
 		}
@@ -60,9 +59,8 @@ func markers(v *wire.View, r Rules) ([]marker, *APIError) {
 		case i < 0:
 		case last >= 0 && marks[last].block == i && marks[last].long == long: // as it is
 		case last >= 0 && marks[last].block == i:
-			return nil,
-				invalidf("cache_control: the last cacheable block, `%s`, has a cache_control of its own with a different ttl",
-					path(v, i))
+			return nil, invalidf("cache_control: the last cacheable block, `%s`, has a cache_control of its own "+
+				"with a different ttl", path(v, i))
 		case long && short:
 			return nil, lateLong("cache_control")
 		default:

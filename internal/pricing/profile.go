@@ -28,7 +28,7 @@ type Profile struct {
 	LongTTL bool
 	// Adaptive reports that the client's requests carry adaptive thinking. With a
 	// fixed budget instead, the API refuses answers without thinking at places
-	// where the recorded conversations hold them.
+	// where the recorded conversations have them.
 	Adaptive bool
 	// Prices are those of models. Default: the built-in table.
 	Prices *Table

@@ -113,7 +113,7 @@ type Rules struct {
 	BindsReasoning bool `json:"binds_reasoning,omitempty"`
 	// Explicit reports that a request may carry breakpoints of the client's own,
 	// prompt_cache_breakpoint, in content parts. Hosts that do not know the
-	// member refuse the request, so it holds only where the provider is known
+	// member refuse the request, so it applies only where the provider is known
 	// by configuration, not by the model's name [D].
 	Explicit bool `json:"explicit,omitempty"`
 	// KeepsThinking reports that the thinking of finished turns stays in the
@@ -271,7 +271,7 @@ func (r Rules) Served(s wire.Service) Rules {
 	return r
 }
 
-// Observed holds the observations of models with assumed rules, taken from the usage of their
+// Observed has the observations of models with assumed rules, taken from the usage of their
 // responses. The zero value is ready to use, and safe for concurrent use.
 type Observed struct {
 	mu     sync.Mutex
@@ -281,18 +281,18 @@ type Observed struct {
 type observation struct {
 	found   time.Duration // the longest pause after which the prefix was found
 	lost    time.Duration // the shortest pause, longer than found, after which it was missing
-	cached  int64         // the shortest prefix that the cache held, 0 for none
+	cached  int64         // the shortest prefix that the cache had, 0 for none
 	refused int64         // the longest prefix that was missing at once
 }
 
 // Sighting is the evidence about the provider's cache in one response.
 type Sighting struct {
-	// Left are the tokens of the prefix that the cache should hold since the last request, 0 if
-	// there was none or something else explains a miss. Found are those that it held.
+	// Left are the tokens of the prefix that the cache should have since the last request, 0 if
+	// there was none or something else explains a miss. Found are those that it had.
 	Left, Found int64
 	// Pause is the time since the last request.
 	Pause time.Duration
-	// Cached are the tokens of the prompt that the cache holds, read or written.
+	// Cached are the cached tokens of the prompt, read or written.
 	Cached int64
 }
 

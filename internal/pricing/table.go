@@ -441,7 +441,7 @@ func (m *model) rules(at time.Time) Rules {
 	r.Write1h = r.Write
 	set(&r.Write1h, multiples.WriteLong)
 	set(&r.Read, multiples.Read)
-	var p *priceRow // that holds at the time, or else the first one
+	var p *priceRow // in force at the time, or else the first one
 	for i := range m.Prices {
 		if row := &m.Prices[i]; p == nil || !at.Before(row.From.Time) {
 			p = row

@@ -133,7 +133,7 @@ func signature(v *wire.View, b *wire.Block) string {
 	if b.Has(wire.FlagMember) {
 		return ""
 	}
-	// It comes after the text in all answers, and holds nothing to decode.
+	// It comes after the text in all answers, and has nothing to decode.
 	if rest := v.Raw[max(b.Body.End, b.Span.Start):b.Span.End]; len(rest) > 0 {
 		if _, value, ok := bytes.Cut(rest, []byte(`"signature":"`)); ok {
 			if end := bytes.IndexByte(value, '"'); end >= 0 && bytes.IndexByte(value[:end], '\\') < 0 {

@@ -11,10 +11,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// The simulation of Gemini's implicit caching: every prefix of a request is remembered for five minutes at no price, and
-// a later request reads the longest one at the reduced price. The price of reading and the shortest prefix are
-// documented; hits are not promised, and the lifetime is not documented [D]. Finding every prefix favours the client's own
-// bytes: a miss is billed in full, and every token removed from the prompt would then save ten times as much.
+// The simulation of Gemini's implicit caching: every prefix of a request is remembered for five minutes at no price,
+// and a later request reads the longest one at the reduced price. The price of reading and the shortest prefix are
+// documented; hits are not promised, and the lifetime is not documented [D]. Finding every prefix favours the
+// client's own bytes: a miss is billed in full, and every token removed from the prompt would then save ten times as
+// much.
 
 // geminiInvalid is the Gemini API's status of an invalid request.
 const geminiInvalid = "INVALID_ARGUMENT"

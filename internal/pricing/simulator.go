@@ -73,7 +73,6 @@ const (
 	defaultAccounts = 1024
 	firstSweep      = 4096
 	// sweepMargin keeps ended entries for callers with clocks that differ by more than a second.
-	// second.
 	sweepMargin = time.Hour
 )
 

@@ -12,11 +12,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// Tokens for a hundred characters, by kind: least squares fits of the growth of billed prompts on the added characters,
-// in recorded conversations of coding agents. Text measured 0.25 to 0.29 where it was a fair part of the additions, tool
-// inputs 0.28 to 0.35, tool results 0.31 to 0.35, thinking 0.29 to 0.54 by its text and 0.19 to 0.20 by its signature,
-// which carries the whole where the text is a summary. Definitions of tools and system prompts are prose and JSON, rare
-// in the records; 0.27 is between the two.
+// Tokens for a hundred characters, by kind: least squares fits of the growth of billed prompts on the added
+// characters, in recorded conversations of coding agents. Text measured 0.25 to 0.29 where it was a fair part of the
+// additions, tool inputs 0.28 to 0.35, tool results 0.31 to 0.35, thinking 0.29 to 0.54 by its text and 0.19 to 0.20
+// by its signature, which carries the whole where the text is a summary. Definitions of tools and system prompts are
+// prose and JSON, rare in the records; 0.27 is between the two.
 const (
 	perCentText      = 29
 	perCentTool      = 33

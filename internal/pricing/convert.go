@@ -19,8 +19,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// perMillion are prices in US dollars for a million tokens as another table has them, 0
-// where it has none.
+// perMillion has another table's prices in US dollars for a million tokens, 0 for none.
 type perMillion struct {
 	Input     float64 `json:"input"`
 	Output    float64 `json:"output"`
@@ -53,6 +52,7 @@ func (t *Table) Convert(text []byte) ([]byte, error) {
 	found := map[string]map[string]perMillion{} // by vendor and model
 	add := func(vendor, written string, p perMillion) {
 		vendor = cmp.Or(aliases[vendor], vendor)
+		// Free and unpriced rows would hide the built-in price.
 		if t.vendors[vendor] == nil || vendor == "other" || !(p.Input > 0) {
 			return
 		}
@@ -69,6 +69,7 @@ func (t *Table) Convert(text []byte) ([]byte, error) {
 	root.ForEach(func(key, value gjson.Result) bool {
 		switch {
 		case value.Get("litellm_provider").Exists():
+			// Embeddings, images and audio have other units of price.
 			if mode := value.Get("mode").Str; mode == "chat" || mode == "responses" {
 				add(value.Get("litellm_provider").Str, key.Str, fromLiteLLM(value))
 			}
@@ -81,9 +82,8 @@ func (t *Table) Convert(text []byte) ([]byte, error) {
 		return true
 	})
 	if len(found) == 0 {
-		return nil,
-			errors.New("no prices of a known vendor: expected a models file, LiteLLM's model_prices_and_context_window.json " +
-				"or models.dev's api.json")
+		return nil, errors.New("no prices of a known vendor: expected a models file, " +
+			"LiteLLM's model_prices_and_context_window.json or models.dev's api.json")
 	}
 	return t.write(found)
 }
@@ -106,6 +106,7 @@ func fromLiteLLM(v gjson.Result) perMillion {
 		}
 		return true
 	})
+	// Tables without a price for the long answer mean the same price.
 	if p.Tier != nil && p.Tier.Output == 0 {
 		p.Tier.Output = 1
 	}
@@ -118,15 +119,15 @@ func fromModelsDev(cost gjson.Result) perMillion {
 		Write: cost.Get("cache_write").Num,
 	}
 	if over := cost.Get("context_over_200k"); over.IsObject() && p.Input > 0 && p.Output > 0 {
+		// models.dev knows one boundary only and has it in the member's name.
 		p.Tier = &tier{200000, round(over.Get("input").Num / p.Input), round(over.Get("output").Num / p.Output)}
 	}
 	return p
 }
 
-// round takes off what arithmetic adds to figures that have a few decimals.
+// round removes the errors of arithmetic from figures with a few decimals.
 func round(f float64) float64 { return math.Round(f*1e9) / 1e9 }
 
-// write writes prices as a models file.
 func (t *Table) write(found map[string]map[string]perMillion) ([]byte, error) {
 	type row struct {
 		Cache  string       `json:"cache,omitempty"`
@@ -141,6 +142,7 @@ func (t *Table) write(found map[string]map[string]perMillion) ([]byte, error) {
 		for name, p := range models {
 			n := nameOf(name)
 			r := row{Prices: []perMillion{p}}
+			// A model new to the table needs a cache kind, and its nearest sibling is the best guess.
 			if t.vendors[vendor].models[name] == nil {
 				if sibling := t.vendors[vendor].sibling(n, time.Now()); sibling != nil {
 					r.Cache = sibling.Cache
@@ -199,7 +201,7 @@ func (t *Table) Rows(at time.Time) []Row {
 	return rows
 }
 
-// row returns the row that a vendor itself has of a model, nil for none.
+// row returns the vendor's own row of a model, nil for none.
 func (v *vendor) row(family, name string) *modelRow {
 	for written, row := range v.Families[family] {
 		if nameOf(written).model == name {
@@ -223,7 +225,7 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s %s: %s: %s, was %s", d.Vendor, d.Model, d.Figure, d.After, d.Before)
 }
 
-// Differences returns in what the models of another table differ at a time.
+// Differences returns the figures of another table's models that differ from this table's at a time.
 func (t *Table) Differences(o *Table, at time.Time) (out []Difference) {
 	before := map[[2]string]Row{}
 	for _, r := range t.Rows(at) {

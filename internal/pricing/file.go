@@ -16,8 +16,7 @@ import (
 	"time"
 )
 
-// file is the models file as it is written: vendor, family, model. docs/reference/models.md
-// describes its members.
+// file is a models file: vendor, family, model. docs/reference/models.md describes its members.
 type file struct {
 	Collected date
 	Vendors   map[string]*vendorRow
@@ -41,7 +40,6 @@ type evidence struct {
 	Checked date   `json:"checked"`
 }
 
-// or returns the evidence, with the members of another in place of absent ones.
 func (e evidence) or(o evidence) evidence {
 	return evidence{cmp.Or(e.Source, o.Source), cmp.Or(e.Checked, o.Checked)}
 }
@@ -96,7 +94,6 @@ type priceRow struct {
 	Tier      *tierRow `json:"tier"`
 }
 
-// tierRow has the multiples of the prices of prompts above a length.
 type tierRow struct {
 	Above  int     `json:"above"`
 	Input  float64 `json:"input"`
@@ -115,7 +112,6 @@ type multiples struct {
 	Regional float64 `json:"regional"`
 }
 
-// with returns the multiples with those of others in place of their own.
 func (m multiples) with(o multiples) multiples {
 	return multiples{
 		cmp.Or(o.Batch, m.Batch), cmp.Or(o.Flex, m.Flex), cmp.Or(o.Fast, m.Fast),
@@ -141,7 +137,6 @@ type peakRow struct {
 	hours [24]bool
 }
 
-// engineRow is a local inference server.
 type engineRow struct {
 	Slots int `json:"slots"`
 }
@@ -208,7 +203,6 @@ func (f *file) parse(text []byte) error {
 	})
 }
 
-// parseVendor reads one vendor: the families apart, so that errors name the model.
 func parseVendor(text []byte) (*vendorRow, error) {
 	v := &vendorRow{Families: map[string]map[string]*modelRow{}}
 	var rest []string
@@ -218,6 +212,7 @@ func parseVendor(text []byte) (*vendorRow, error) {
 			rest = append(rest, string(key)+":"+string(value))
 			return nil
 		}
+		// One model at a time, so that errors name the model.
 		return members(value, func(family string, value []byte) error {
 			v.Families[family] = map[string]*modelRow{}
 			return members(value, func(model string, value []byte) error {
@@ -254,8 +249,7 @@ func parseVendor(text []byte) (*vendorRow, error) {
 	return v, nil
 }
 
-// members calls f with each member of a JSON object, in order. Errors name the member; a
-// member that occurs twice is one.
+// members calls f with each member of a JSON object, in order. Errors name the member.
 func members(text []byte, f func(name string, value []byte) error) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if start, err := d.Token(); err != nil || start != json.Delim('{') {
@@ -272,6 +266,7 @@ func members(text []byte, f func(name string, value []byte) error) error {
 		if err := d.Decode(&value); err != nil {
 			return err
 		}
+		// encoding/json would take the last one in silence.
 		if seen[name] {
 			return fmt.Errorf("%s: occurs twice", name)
 		}
@@ -283,9 +278,10 @@ func members(text []byte, f func(name string, value []byte) error) error {
 	return nil
 }
 
-// strict reads a JSON value all of whose members must be known.
+// strict reads a JSON value and rejects unknown members.
 func strict(text []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
+	// A misspelt price would otherwise fall back to the built-in one.
 	d.DisallowUnknownFields()
 	err := d.Decode(v)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
@@ -316,7 +312,6 @@ func (c *cacheRow) validate(v *vendorRow) error {
 	return validateTraits(c.Traits)
 }
 
-// or returns the multipliers, with those of others in place of absent ones.
 func (m multipliers) or(o multipliers) multipliers {
 	return multipliers{cmp.Or(m.Write, o.Write), cmp.Or(m.WriteLong, o.WriteLong), cmp.Or(m.Read, o.Read)}
 }
@@ -409,16 +404,16 @@ func (p *peakRow) validate() error {
 	return nil
 }
 
-// includes reports whether a time is within the peak.
 func (p *peakRow) includes(at time.Time) bool {
 	at = at.UTC()
+	// The days are those of UTC, like the hours.
 	if d := at.Weekday(); p.Weekdays && (d == time.Saturday || d == time.Sunday) {
 		return false
 	}
 	return p.hours[at.Hour()]
 }
 
-// traits are facts that hold or do not, and the rules that they set.
+// traits sets the rules of facts without a figure.
 var traits = map[string]func(*Rules){
 	"binds_thinking":       func(r *Rules) { r.BindsThinking = true },
 	"binds_reasoning":      func(r *Rules) { r.BindsReasoning = true },
@@ -437,8 +432,7 @@ func validateTraits(names []string) error {
 	return nil
 }
 
-// with returns the file with the members of another in place of its own: vendor by vendor,
-// cache by cache, model by model, member by member.
+// with merges another file into this one: vendor by vendor, cache by cache, model by model.
 func (f *file) with(o *file) *file {
 	out := &file{Collected: f.Collected, Vendors: maps.Clone(f.Vendors), Engines: maps.Clone(f.Engines)}
 	if o.Collected.After(f.Collected.Time) {
@@ -474,6 +468,7 @@ func (v *vendorRow) with(o *vendorRow) *vendorRow {
 	if out.Caches == nil {
 		out.Caches = map[string]*cacheRow{}
 	}
+	// Caches are replaced as a whole.
 	maps.Copy(out.Caches, o.Caches)
 	out.Families = maps.Clone(v.Families)
 	for family, models := range o.Families {

@@ -11,16 +11,13 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// Gemini's implicit caching, as it is simulated: every prefix that a request has
-// shown is remembered for a short time at no price, and the longest of them that
-// a later request begins with is read at the reduced price. Documented are the
-// price of reading and the shortest prefix; that a prefix is found is not
-// promised, for how long it is kept is not said [D]; the table has five minutes. The simulator finds every
-// prefix for that time. That favours the client's own bytes: what is not found is
-// billed in full, and then every token that was taken out of the prompt saves ten
-// times as much.
+// The simulation of Gemini's implicit caching: every prefix of a request is remembered for five minutes at no price,
+// and a later request reads the longest one at the reduced price. The price of reading and the shortest prefix are
+// documented; hits are not promised, and the lifetime is not documented [D]. Finding every prefix favours the
+// client's own bytes: a miss is billed in full, and every token removed from the prompt would then save ten times as
+// much.
 
-// geminiInvalid is what the Gemini API calls a request that is wrong.
+// geminiInvalid is the Gemini API's status of an invalid request.
 const geminiInvalid = "INVALID_ARGUMENT"
 
 func geminiError(e *APIError) *APIError {
@@ -28,17 +25,17 @@ func geminiError(e *APIError) *APIError {
 	return e
 }
 
-// validateGemini checks that the calls of each turn of the model are answered in
-// the turn behind it, as many as there are, and that the calls of the current
-// turn are signed. Contents of one side in a row count as one turn.
+// validateGemini checks that each turn's calls are answered in the next turn, and that the current turn's calls are
+// signed.
 func validateGemini(v *wire.View, r Rules) *APIError {
-	if v.Conversation.Partial { // what stands in front is not known
+	if v.Conversation.Partial { // the calls may stand in the part that the provider retains
 		return nil
 	}
 	calls := 0 // of the turn before
 	for m := 0; m < len(v.Messages); {
 		model := v.Messages[m].Role == wire.RoleAssistant
 		n := [wire.Kinds]int{}
+		// Contents of one role in a row count as one turn.
 		for ; m < len(v.Messages) && (v.Messages[m].Role == wire.RoleAssistant) == model; m++ {
 			for i := v.Messages[m].First; i < v.Messages[m].End; i++ {
 				n[v.Blocks[i].Kind]++
@@ -61,11 +58,11 @@ func validateGemini(v *wire.View, r Rules) *APIError {
 	return nil
 }
 
-// unsignedCall checks that in each step of the model since the last prompt the
-// first call has a signature, or what may stand for one. A step is one content or
-// several on end: the SDK's chats keep every chunk of an answer as one.
+// unsignedCall checks that each step since the last prompt signs its first call.
 func unsignedCall(v *wire.View) *APIError {
 	called := false // in this step
+	// A step is one content or several on end: the SDK's chats keep every chunk of an answer as one. Parallel calls
+	// share the signature of the first.
 	for m := lastPrompt(v); m < len(v.Messages); m++ {
 		msg := &v.Messages[m]
 		called = called && msg.Role == wire.RoleAssistant
@@ -85,9 +82,9 @@ func unsignedCall(v *wire.View) *APIError {
 	return nil
 }
 
-// thoughtSignature returns the signature of a part or a step, empty if it has none.
 func thoughtSignature(v *wire.View, b *wire.Block) string {
 	s := b.Span.Of(v.Raw)
+	// Protobuf's JSON accepts both spellings, and the Interactions API has a third.
 	for _, name := range [...]string{"thoughtSignature", "thought_signature", "signature"} {
 		if value := gjson.GetBytes(s, name); value.Type == gjson.String {
 			return value.Str
@@ -96,7 +93,6 @@ func thoughtSignature(v *wire.View, b *wire.Block) string {
 	return ""
 }
 
-// offers reports whether a request offers a tool.
 func offers(v *wire.View, name string) bool {
 	for i := range v.Blocks[:v.Tools] {
 		if v.Text(v.Blocks[i].Name) == name {
@@ -106,20 +102,19 @@ func offers(v *wire.View, name string) bool {
 	return false
 }
 
-// intercepted reports whether a block calls a tool that the client has not offered, but
-// the request does: a call that the client never saw; or is what was thought in front
-// of such a call.
+// intercepted reports whether a block belongs to a call that the handler answered itself, unseen by the client.
 func intercepted(c Call, i int) bool {
 	b := &c.View.Blocks[i]
+	// Thinking in front of such a call is the handler's, too.
 	if (isThinking(b) || b.Kind == wire.KindReasoning) && i+1 < len(c.View.Blocks) {
 		return intercepted(c, i+1)
 	}
 	name := c.View.Text(b.Name)
+	// The client has not offered the tool, but the request does.
 	return b.Kind == wire.KindToolUse && offers(c.View, name) && !offers(c.Client, name)
 }
 
-// unaltered checks that what the provider signed comes back as it was: a part
-// with a signature is one that the client holds too, or one that it never saw.
+// unaltered checks that signed parts come back unchanged.
 func unaltered(c Call) *APIError {
 	if !c.View.Traits().SignedParts {
 		return nil
@@ -141,6 +136,7 @@ func unaltered(c Call) *APIError {
 		if _, err := base64.StdEncoding.DecodeString(thoughtSignature(c.View, b)); err != nil {
 			return geminiError(invalid("Corrupted thought signature."))
 		}
+		// Edits must not copy, alter or invent a signed part: each one in the view is one of the client's.
 		if whole != nil && !intercepted(c, i) {
 			if whole[b.Hash]--; whole[b.Hash] < 0 {
 				return geminiError(invalid("Corrupted thought signature."))

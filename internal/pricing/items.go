@@ -9,11 +9,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// validateResponses checks that each tool call of the Responses format has its
-// output somewhere behind it and each output its call, and that reasoning stands
-// in front of what it led to. Of a conversation that the provider holds only the
-// end is here, and calls may stand in it by reference.
+// validateResponses checks the pairs of tool calls and outputs of the Responses format, and that an item follows
+// each reasoning.
 func validateResponses(v *wire.View) *APIError {
+	// The front of a conversation that the provider retains is not in the request, so an output without a call is
+	// no error.
 	partial := v.Conversation.Partial
 	calls := make(map[string]bool) // and whether they are answered
 	var order []string
@@ -21,6 +21,7 @@ func validateResponses(v *wire.View) *APIError {
 		b := &v.Blocks[i]
 		switch id := v.Text(b.ID); b.Kind {
 		case wire.KindOther:
+			// A reference may name a call.
 			partial = partial || gjson.GetBytes(b.Span.Of(v.Raw), "type").Str == "item_reference"
 		case wire.KindReasoning:
 			if next := i + 1; next == len(v.Blocks) || v.Blocks[next].Message != b.Message {
@@ -47,7 +48,6 @@ func validateResponses(v *wire.View) *APIError {
 	return nil
 }
 
-// outputName is how the API calls an output in its errors.
 func outputName(v *wire.View, b *wire.Block) string {
 	if gjson.GetBytes(b.Span.Of(v.Raw), "type").Str == "custom_tool_call_output" {
 		return "custom tool call output"
@@ -55,9 +55,9 @@ func outputName(v *wire.View, b *wire.Block) string {
 	return "function call output"
 }
 
-// validateInteractions checks that each call of the Interactions API has its result
-// somewhere behind it and each result its call, in requests that hold both.
+// validateInteractions checks the pairs of calls and results of the Interactions API.
 func validateInteractions(v *wire.View) *APIError {
+	// The provider retains the front, which may contain the other half of a pair.
 	if v.Conversation.Partial {
 		return nil
 	}

@@ -12,16 +12,12 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// marker is a place at which a request asks for a cache entry.
 type marker struct {
 	block int // in view.Blocks
 	long  bool
 }
 
-// markers checks a request's cache_control and returns what it asks for, in
-// prompt order: the client's markers, the automatic one of the top level, and the
-// one that the API itself sets at each result of a server tool as soon as there
-// is any other.
+// markers checks a request's cache_control and returns its markers in prompt order, with those that the API adds.
 func markers(v *wire.View, r Rules) ([]marker, *APIError) {
 	var marks []marker
 	count, short := 0, false
@@ -38,12 +34,12 @@ func markers(v *wire.View, r Rules) ([]marker, *APIError) {
 		case isThinking(b):
 			return nil, invalidf("%s.%s.cache_control: Extra inputs are not permitted", path(v, i), b.Kind)
 		case b.Has(wire.FlagDeferred):
-			return nil,
-				invalidf("Tool '%s' cannot have both defer_loading=true and cache_control set. Tools with defer_loading cannot "+
-					"use prompt caching.", v.Text(b.Name))
+			return nil, invalidf("Tool '%s' cannot have both defer_loading=true and cache_control set. "+
+				"Tools with defer_loading cannot use prompt caching.", v.Text(b.Name))
 		case b.Kind == wire.KindText && b.Has(wire.FlagEmpty):
 			return nil, invalidf("%s.text: cache_control cannot be set for empty text blocks", path(v, i))
 		}
+		// Anthropic wants long lifetimes before short ones.
 		if long && short {
 			return nil, lateLong(path(v, i) + ".cache_control")
 		}
@@ -51,6 +47,7 @@ func markers(v *wire.View, r Rules) ([]marker, *APIError) {
 		count++
 		marks = append(marks, marker{i, long})
 	}
+	// The automatic marker of the top level stands at the last block that can carry one.
 	if !v.Caching.AutoMarker.Empty() {
 		long, err := markerTTL(v, v.Caching.AutoMarker, "cache_control")
 		if err != nil {
@@ -62,9 +59,8 @@ func markers(v *wire.View, r Rules) ([]marker, *APIError) {
 		case i < 0:
 		case last >= 0 && marks[last].block == i && marks[last].long == long: // as it is
 		case last >= 0 && marks[last].block == i:
-			return nil,
-				invalidf("cache_control: the last cacheable block, `%s`, has a cache_control of its own with a different ttl",
-					path(v, i))
+			return nil, invalidf("cache_control: the last cacheable block, `%s`, has a cache_control of its own "+
+				"with a different ttl", path(v, i))
 		case long && short:
 			return nil, lateLong("cache_control")
 		default:
@@ -72,6 +68,7 @@ func markers(v *wire.View, r Rules) ([]marker, *APIError) {
 			marks = append(marks, marker{i, long})
 		}
 	}
+	// The automatic marker counts against the limit, the API's own below do not.
 	if r.Markers > 0 && count > r.Markers {
 		return nil, invalidf("A maximum of %d blocks with cache_control may be provided. Found %d.", r.Markers, count)
 	}
@@ -97,7 +94,6 @@ func markerTTL(v *wire.View, s rawjson.Span, path string) (bool, *APIError) {
 	return false, invalidf("%s.ephemeral.ttl: Input should be '5m' or '1h'", path)
 }
 
-// lastCacheable returns the last block that may carry a marker, -1 if none may.
 func lastCacheable(v *wire.View) int {
 	for i := len(v.Blocks) - 1; i >= 0; i-- {
 		b := &v.Blocks[i]
@@ -109,7 +105,7 @@ func lastCacheable(v *wire.View) int {
 	return -1
 }
 
-// withServerTools adds the API's own short markers to those of the request.
+// withServerTools adds the API's own short markers.
 func withServerTools(v *wire.View, marks []marker) []marker {
 	all, next := marks[:0:0], 0
 	for i := range v.Blocks {
@@ -119,6 +115,7 @@ func withServerTools(v *wire.View, marks []marker) []marker {
 			continue
 		}
 		b := &v.Blocks[i]
+		// The API sets one at each result of a server tool as soon as there is any other marker.
 		if b.Kind != wire.KindServerTool {
 			continue
 		}
@@ -130,14 +127,14 @@ func withServerTools(v *wire.View, marks []marker) []marker {
 	return all
 }
 
-// chatMarkers returns the cache_control of content parts, which some hosts take
-// in the chat format and none of them checks.
+// chatMarkers returns the cache_control of content parts in the chat format.
 func chatMarkers(v *wire.View, r Rules) []marker {
 	if r.Regime != Markers {
 		return nil
 	}
 	var marks []marker
 	for i := range v.Blocks {
+		// Hosts that take them check nothing and ignore surplus ones.
 		if b := &v.Blocks[i]; !b.Marker.Empty() && len(marks) < r.Markers {
 			marks = append(marks, marker{i, member(v, b.Marker, "ttl") == "1h"})
 		}
@@ -145,8 +142,7 @@ func chatMarkers(v *wire.View, r Rules) []marker {
 	return marks
 }
 
-// place finds the positions of markers in a prompt. Markers of blocks that are
-// not in the prompt go.
+// place finds the positions of markers in a prompt.
 func place(p *prompt, marks []marker) []breakpoint {
 	bps := make([]breakpoint, 0, len(marks))
 	at := 0
@@ -154,6 +150,7 @@ func place(p *prompt, marks []marker) []breakpoint {
 		for at < len(p.block) && int(p.block[at]) < m.block {
 			at++
 		}
+		// Markers of omitted blocks go with them.
 		if at < len(p.block) && int(p.block[at]) == m.block {
 			bps = append(bps, breakpoint{at, m.long})
 		}

@@ -25,7 +25,6 @@ type name struct {
 // short returns the model without the vendors and accounts before it.
 func (n name) short() string { return n.model[strings.LastIndexByte(n.model, '/')+1:] }
 
-// before reports whether the version is lower than another's.
 func (n name) before(o name) bool {
 	return n.major < o.major || n.major == o.major && n.minor < o.minor
 }
@@ -38,22 +37,23 @@ var (
 	nameCount atomic.Int32
 )
 
-// nameOf takes a model name apart, those seen before from memory.
+// nameOf returns parseName's result, from memory for names seen before.
 func nameOf(s string) name {
 	if n, ok := names.Load(s); ok {
 		return n.(name)
 	}
 	n := parseName(s)
+	// Clients choose the names, so neither their length nor their number may grow the memory.
 	if len(s) <= 128 && nameCount.Load() < maxNames {
 		nameCount.Add(1)
+		// s may be part of a whole request body.
 		names.Store(strings.Clone(s), n)
 	}
 	return n
 }
 
-// parseName takes a model name apart: vendor prefixes (anthropic/…,
-// us.anthropic.…-v1:0, publishers/…/models/…@date), date suffixes and [1m] are
-// put aside.
+// parseName takes a model name apart: vendor prefixes (anthropic/…, us.anthropic.…-v1:0,
+// publishers/…/models/…@date), date suffixes, [1m].
 func parseName(s string) name {
 	n := name{major: -1}
 	s = strings.ToLower(strings.TrimSpace(s))
@@ -71,6 +71,7 @@ func parseName(s string) name {
 			n.vendor = "vertex"
 		}
 	}
+	// Bedrock's revision, or the tag of a local server.
 	if i := strings.IndexByte(s, ':'); i > 0 {
 		s = s[:i]
 	}
@@ -85,7 +86,7 @@ func parseName(s string) name {
 		if n.vendor == "" {
 			n.vendor = "anthropic"
 		}
-	case strings.HasPrefix(s, "gpt-oss"): // open weights: whoever serves them
+	case strings.HasPrefix(s, "gpt-oss"): // open weights, served by many vendors
 		n.model = s
 	case strings.HasPrefix(s, "gpt-"):
 		n.vendor, n.model = "openai", s
@@ -94,9 +95,10 @@ func parseName(s string) name {
 	case strings.HasPrefix(s, "codex-") || strings.HasPrefix(s, "chatgpt-"):
 		n.vendor, n.model = "openai", s
 	case strings.HasPrefix(s, "gemini-"):
-		s, _, _ = strings.Cut(s, "-preview") // what follows is a date or a variant
+		s, _, _ = strings.Cut(s, "-preview") // a date or a variant follows
 		n.vendor, n.model = "gemini", trimStable(s)
 	default:
+		// Hosts list a model under its vendor's path, so the path is part of the name.
 		n.model = pointed.ReplaceAllString(path, "$1.$2")
 	}
 	n.words()
@@ -106,8 +108,7 @@ func parseName(s string) name {
 // pointed matches a version as Fireworks writes it: kimi-k2p6 for kimi-k2.6.
 var pointed = regexp.MustCompile(`(\d)p(\d)`)
 
-// words reads the family and the version of a name: the version is the first number, alone
-// or within a word, such as 5.6 in gpt-5.6-sol, 4 in deepseek-v4-pro, 3 in kimi-k3.
+// words reads the family and the version.
 func (n *name) words() {
 	var words []string
 	for word := range strings.SplitSeq(n.short(), "-") {
@@ -120,11 +121,14 @@ func (n *name) words() {
 		for to < len(word) && (isDigit(rune(word[to])) || word[to] == '.') {
 			to++
 		}
+		// The version is the first number, alone or within a word: 5.6 in gpt-5.6-sol, 4 in deepseek-v4-pro, 3 in
+		// kimi-k3.
 		if n.major < 0 {
 			numbers := strings.Split(word[from:to]+".0", ".")
 			n.major, _ = strconv.Atoi(numbers[0])
 			n.minor, _ = strconv.Atoi(numbers[1])
 		}
+		// The v of v4 belongs to the version, the k of k3 to the family.
 		if rest := word[:from] + word[to:]; rest != "" && rest != "v" {
 			words = append(words, rest)
 		}
@@ -134,13 +138,14 @@ func (n *name) words() {
 
 func isDigit(r rune) bool { return '0' <= r && r <= '9' }
 
-// claude reads claude-opus-4-5, claude-opus-4.5 and claude-3-5-sonnet alike.
 func (n *name) claude(s string) {
 	var version []int
+	// Both orders occur, claude-opus-4-5 and claude-3-5-sonnet, and a dot in place of the dash.
 	family := ""
 	for part := range strings.SplitSeq(strings.ReplaceAll(s[len("claude-"):], ".", "-"), "-") {
 		v, err := strconv.Atoi(part)
 		switch {
+		// Longer numbers are dates.
 		case err == nil && len(part) <= 2 && len(version) < 2:
 			version = append(version, v)
 		case err != nil && family == "":
@@ -158,7 +163,7 @@ func (n *name) claude(s string) {
 	}
 }
 
-// trimDate removes -20250929 or -2026-03-05 from the end.
+// trimDate removes -20250929 or -2026-03-05.
 func trimDate(s string) string {
 	if i := len(s) - len("-20060102"); i > 0 && s[i] == '-' && digits(s[i+1:]) {
 		return s[:i]
@@ -170,7 +175,7 @@ func trimDate(s string) string {
 	return s
 }
 
-// trimStable removes Gemini's -001 from the end.
+// trimStable removes Gemini's -001.
 func trimStable(s string) string {
 	if i := len(s) - len("-001"); i > 0 && s[i] == '-' && digits(s[i+1:]) {
 		return s[:i]
@@ -178,7 +183,7 @@ func trimStable(s string) string {
 	return s
 }
 
-// trimRevision removes Bedrock's -v1 from the end.
+// trimRevision removes Bedrock's -v1.
 func trimRevision(s string) string {
 	if i := strings.LastIndex(s, "-v"); i > 0 && digits(s[i+2:]) {
 		return s[:i]

@@ -11,27 +11,26 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// toolCall is a tool call of the history.
 type toolCall struct {
 	turn int // index of the last message of the assistant's turn
 	done bool
 }
 
-// validatePairs checks that each tool call of the Messages format is answered in
-// the next user message, before anything else there, and that nothing else is.
-// Messages of one role in a row count as one.
+// validatePairs checks the pairs of tool calls and results of the Messages format.
 func validatePairs(v *wire.View, _ Rules) *APIError {
 	calls := make(map[string]toolCall)
 	var open []string // the calls of the turn just before
 	turn := -1        // that turn, -1 if it was not the assistant's
 	for m := 0; m < len(v.Messages); {
 		role, end := v.Messages[m].Role, m+1
+		// The API merges messages of one role in a row.
 		for end < len(v.Messages) && v.Messages[end].Role == role {
 			end++
 		}
 		if err := answers(v, m, end, calls, turn); err != nil {
 			return err
 		}
+		// Only the next user message may answer a call.
 		if err := unanswered(turn, open, calls); err != nil {
 			return err
 		}
@@ -56,8 +55,7 @@ func validatePairs(v *wire.View, _ Rules) *APIError {
 	return unanswered(turn, open, calls)
 }
 
-// answers notes the tool results in a run of messages of one role. Only those
-// that come first count.
+// answers marks the calls that a run of messages of one role answers.
 func answers(v *wire.View, m, end int, calls map[string]toolCall, turn int) *APIError {
 	first := true
 	for i := v.Messages[m].First; i < v.Messages[end-1].End; i++ {
@@ -76,6 +74,7 @@ func answers(v *wire.View, m, end int, calls map[string]toolCall, turn int) *API
 			return invalidf("%s: each tool_use must have a single result. Found multiple `tool_result` blocks with id: %s",
 				path(v, int(i)), id)
 		}
+		// A result after other content does not count as an answer.
 		call.done = first
 		calls[id] = call
 	}
@@ -97,8 +96,7 @@ func unanswered(turn int, open []string, calls map[string]toolCall) *APIError {
 		strings.Join(missing, ", "))
 }
 
-// validateChat checks that each tool call of the chat format is answered by a
-// tool message before anything else comes, and that nothing else is.
+// validateChat checks that tool messages answer each tool call of the chat format at once, and nothing else.
 func validateChat(v *wire.View) *APIError {
 	if len(v.Messages) == 0 {
 		return invalid("Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array " +
@@ -125,6 +123,7 @@ func validateChat(v *wire.View) *APIError {
 			return err
 		}
 		order = order[:0]
+		// A later tool message may answer the latest assistant message only.
 		clear(open)
 		for i := msg.First; i < msg.End; i++ {
 			if b := &v.Blocks[i]; b.Kind == wire.KindToolUse {
@@ -137,14 +136,13 @@ func validateChat(v *wire.View) *APIError {
 	return chatUnanswered(order, open)
 }
 
-// toolCallID returns the call that a tool message answers. A message without
-// content has no block to tell it.
 func toolCallID(v *wire.View, msg *wire.Message) string {
 	for i := msg.First; i < msg.End; i++ {
 		if v.Blocks[i].Kind == wire.KindToolResult {
 			return v.Text(v.Blocks[i].ID)
 		}
 	}
+	// A message without content has no block.
 	return gjson.GetBytes(msg.Span.Of(v.Raw), "tool_call_id").Str
 }
 

@@ -9,22 +9,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// Providers that bind thinking sign into each block what stood before it, so that
-// they need no memory to check it. The simulator cannot read signatures; it
-// remembers what they would say.
-//
-// What stands before a block comes in two parts. The blocks that are not thinking
-// must be the same as when the model wrote it. Of the thinking before it, a run at
-// the start may be missing, so what is kept must be the end of what there was: then
-// all the thinking of a request is an unbroken run of what the model wrote, and
-// what was removed once stays away from whatever was written without it.
-//
-// A block was written in answer to a request, so what stood before it is the whole
-// of that request, as the provider received it, and what the answer held before
-// it. The request is known to be one of those accepted last in the conversation:
-// one with as many messages as stand before the answer. If none of them reads the
-// same, what stands there has been changed since. If there is none at all, the
-// conversation began elsewhere, and the block is taken at its word.
+// Providers that bind thinking sign the content before a block into its signature, so that they need no memory to
+// check it. The simulator cannot read signatures, and remembers that content instead. It has two parts: the blocks
+// that are not thinking must be the same, and of the thinking a run at the start may be missing. All the thinking of a
+// request is thus an unbroken run, and removed thinking stays away from all later blocks.
 
 // history is the state of a walk along a request.
 type history struct {
@@ -33,25 +21,24 @@ type history struct {
 	count  int32     // number of thinking blocks
 }
 
-// endsLike reports whether h may stand where there was another history: the same
-// blocks, and a run of thinking that ends with the same one.
+// endsLike reports whether a block with the past was may stand behind h: the same blocks, and a run of thinking
+// with the same end.
 func (h history) endsLike(was history) bool {
 	return h.blocks == was.blocks && (h.count == 0 || h.last == was.last && h.count <= was.count)
 }
 
-// origin is what a provider knows of a thinking block from its signature.
+// origin is the signed content of a thinking block.
 type origin struct {
 	before history
 	block  wire.Hash
 }
 
-// signed is a signature and where it comes from.
 type signed struct {
 	id   wire.Hash
 	from origin
 }
 
-// request is a request that was accepted.
+// request is an accepted request.
 type request struct {
 	messages int32
 	end      history
@@ -60,29 +47,28 @@ type request struct {
 const (
 	recentRequests = 32
 	maxOrigins     = 1 << 16
-	// maxTwins bounds the blocks that share a signature. A provider makes no two, but
-	// a simulated model may think the same twice.
+	// maxTwins bounds the blocks with one signature. A provider makes no two, but a simulated model may think the
+	// same twice.
 	maxTwins         = 64
 	maxConversations = 256
 )
 
-// conversation is what is remembered of one.
+// conversation is the past of one conversation.
 type conversation struct {
 	recent [recentRequests]request
 	next   int
-	blocks []wire.Hash // those of the last request that are not thinking
+	blocks []wire.Hash // of the last request, without thinking
 	used   uint64
 }
 
-// past is what an account remembers about thinking.
+// past is an account's memory of thinking.
 type past struct {
 	origins       map[wire.Hash][]origin
 	conversations map[wire.Hash]*conversation
 	clock         uint64
 }
 
-// found is what the check of a request has found out, to be kept if the request is
-// accepted.
+// found is the result of a check, kept if the request is accepted.
 type found struct {
 	conversation wire.Hash
 	request      request
@@ -99,6 +85,7 @@ func (p *past) check(c Call, r Rules) (found, *APIError) {
 		return found{}, nil
 	}
 	f := found{conversation: conversationKey(c)}
+	// A fixed thinking budget forbids edits of the open tool loop's thinking on every model.
 	if manual && inToolLoop(v) {
 		if err := p.unmodified(c); err != nil {
 			return found{}, err
@@ -122,6 +109,7 @@ func (p *past) check(c Call, r Rules) (found, *APIError) {
 			continue
 		}
 		sig := signature(v, b)
+		// Nothing binds thinking without a signature.
 		if sig == "" {
 			continue
 		}
@@ -132,6 +120,7 @@ func (p *past) check(c Call, r Rules) (found, *APIError) {
 				return found{}, f.mismatch(v, i, conv)
 			}
 			if !ok {
+				// The client has asked for omission in place of an error.
 				if f.drop == nil {
 					f.drop = make([]bool, len(v.Blocks))
 				}
@@ -148,11 +137,11 @@ func (p *past) check(c Call, r Rules) (found, *APIError) {
 	return f, nil
 }
 
-// origin returns where a thinking block comes from, and whether it may stand where
-// it does. at is what stands before it, turn what stands before its message.
+// origin returns the origin of a thinking block, and whether the block may stand behind at, in a message behind
+// turn.
 func (p *past) origin(id wire.Hash, at, turn history, b *wire.Block, conv *conversation, c Call) (origin, bool) {
 	known := p.origins[id]
-	here := false // the same blocks, but not the same thinking, before it
+	here := false // the same blocks, but other thinking, before it
 	for _, o := range known {
 		if at.endsLike(o.before) {
 			return o, true
@@ -163,6 +152,7 @@ func (p *past) origin(id wire.Hash, at, turn history, b *wire.Block, conv *conve
 	if conv != nil && !here {
 		for n := range recentRequests { // the latest first
 			q := &conv.recent[(conv.next+recentRequests-1-n)%recentRequests]
+			// The model wrote the block in answer to a request with as many messages as stand before the answer.
 			if q.messages == 0 || q.messages != b.Message {
 				continue
 			}
@@ -174,17 +164,19 @@ func (p *past) origin(id wire.Hash, at, turn history, b *wire.Block, conv *conve
 			if at.count == turn.count {
 				before.last = q.end.last
 			}
+			// The view may have lost edited blocks of the same answer; the client's copy still has them.
 			if c.Client != nil {
 				before.blocks = answered(c.Client, int(b.Message), id, q.end.blocks, at.blocks)
 			}
 			return origin{before, b.Hash}, at.endsLike(before)
 		}
 	}
+	// With no such request the conversation began elsewhere, and the block is taken at its word. If there was one
+	// and none reads the same, the past has been changed.
 	return origin{at, b.Hash}, !asked && len(known) == 0
 }
 
-// answered returns the chain up to a thinking block of an answer, as the model
-// wrote it in answer to a request that ends with asked. otherwise is returned where
+// answered returns the chain up to a thinking block of an answer to a request that ends with asked, or otherwise if
 // the client does not show the block.
 func answered(client *wire.View, message int, id, asked, otherwise wire.Hash) wire.Hash {
 	if message >= len(client.Messages) {
@@ -202,8 +194,7 @@ func answered(client *wire.View, message int, id, asked, otherwise wire.Hash) wi
 	return otherwise
 }
 
-// unmodified checks that the thinking of the latest answer is what the model wrote,
-// or all gone.
+// unmodified checks that the latest answer's thinking is unchanged or wholly absent.
 func (p *past) unmodified(c Call) *APIError {
 	v, m := c.View, lastAnswer(c.View)
 	if m < 0 {
@@ -222,6 +213,7 @@ func (p *past) unmodified(c Call) *APIError {
 			}
 		}
 	}
+	// All gone is allowed.
 	if c.Client == nil || len(sent) == 0 || lastAnswer(c.Client) != m {
 		return nil
 	}
@@ -231,6 +223,7 @@ func (p *past) unmodified(c Call) *APIError {
 			return refused(i)
 		}
 	}
+	// Removal of a part counts as a modification.
 	if len(sent) < len(wrote) {
 		return refused(sent[len(sent)-1])
 	}
@@ -248,8 +241,7 @@ func thinkingOf(v *wire.View, message int) []int32 {
 	return blocks
 }
 
-// mismatch words the refusal of a thinking block. It names the first block that
-// differs from the last request of the conversation, where there is one.
+// mismatch words the refusal of a thinking block.
 func (f *found) mismatch(v *wire.View, block int, conv *conversation) *APIError {
 	text := path(v, block) + ": Invalid `signature` in `thinking` block. The block is bound to a different conversation." +
 		" Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to \"drop_block\"." +
@@ -257,6 +249,7 @@ func (f *found) mismatch(v *wire.View, block int, conv *conversation) *APIError 
 	if conv == nil {
 		return invalid(text)
 	}
+	// The API names the first changed block, so count the blocks in common with the last request.
 	n := 0
 	for n < len(f.blocks) && n < len(conv.blocks) && f.blocks[n] == conv.blocks[n] {
 		n++
@@ -273,7 +266,6 @@ func (f *found) mismatch(v *wire.View, block int, conv *conversation) *APIError 
 	return invalid(text)
 }
 
-// accept keeps what a check has found.
 func (p *past) accept(f found) {
 	if f.blocks == nil {
 		return // nothing was checked
@@ -281,6 +273,7 @@ func (p *past) accept(f found) {
 	if p.conversations == nil {
 		p.conversations = make(map[wire.Hash]*conversation)
 	}
+	// Without origins, signatures are checked against recent requests only.
 	if p.origins == nil || len(p.origins) > maxOrigins {
 		p.origins = make(map[wire.Hash][]origin)
 	}
@@ -308,7 +301,6 @@ func (p *past) accept(f found) {
 	conv.blocks, conv.used = f.blocks, p.clock
 }
 
-// forget drops the conversation not used for longest.
 func (p *past) forget() {
 	var oldest wire.Hash
 	first := true
@@ -320,8 +312,7 @@ func (p *past) forget() {
 	delete(p.conversations, oldest)
 }
 
-// conversationKey tells conversations apart by what the caller says, by what the
-// body says, or by the first message.
+// conversationKey identifies a conversation.
 func conversationKey(c Call) wire.Hash {
 	if c.Conversation != "" {
 		return hashOf("call", c.Conversation)
@@ -329,6 +320,7 @@ func conversationKey(c Call) wire.Hash {
 	if c.View.Session != "" {
 		return hashOf("body", c.View.Session)
 	}
+	// Without a name the first message identifies it.
 	first := hashOf("first")
 	msg := &c.View.Messages[0]
 	for i := msg.First; i < msg.End; i++ {

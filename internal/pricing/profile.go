@@ -16,10 +16,9 @@ import (
 type Profile struct {
 	// Name is the name by which a user asks for the profile.
 	Name string
-	// Doc says in one line what the profile stands for.
+	// Doc describes the profile in one line.
 	Doc string
-	// Provider and Model are what [Lookup] takes. Model is also the model to put
-	// into requests.
+	// Provider and Model are arguments of [Lookup]. Requests name the same model.
 	Provider, Model string
 	// Format is the wire format that client and provider speak. Clients of the
 	// Anthropic format set cache markers, those of the Responses format send
@@ -29,7 +28,7 @@ type Profile struct {
 	LongTTL bool
 	// Adaptive reports that the client's requests carry adaptive thinking. With a
 	// fixed budget instead, the API refuses answers without thinking at places
-	// where the recorded conversations hold them.
+	// where the recorded conversations have them.
 	Adaptive bool
 	// Prices are those of models. Default: the built-in table.
 	Prices *Table

@@ -14,22 +14,15 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// prompt is a request as a provider renders it: the blocks that count, one
-// chained hash for each prefix that ends with one, and the tokens up to there.
+// prompt is a request as a provider renders it. Its slices have one element for each position.
 type prompt struct {
-	view *wire.View
-	// block holds, for each position, the index in view.Blocks.
-	block []int32
-	// chain holds, for each position, the hash of the prefix that ends with it.
-	chain []wire.Hash
-	// total holds, for each position, the tokens of that prefix.
-	total []int64
+	view  *wire.View
+	block []int32     // index in view.Blocks
+	chain []wire.Hash // hash of the prefix that ends here
+	total []int64     // tokens of that prefix
 }
 
-// render builds the prompt of a view. Blocks for which drop holds true are left
-// out, as are deferred tools and, where the rules say so, the thinking of
-// finished turns and what Claude Code tells of itself. known, if not nil, holds
-// what blocks were counted, and learns it.
+// render builds the prompt of a view without the blocks marked in drop. known caches token counts and may be nil.
 func render(v *wire.View, r Rules, drop []bool, known counts) *prompt {
 	n := len(v.Blocks)
 	p := &prompt{view: v, block: make([]int32, 0, n), chain: make([]wire.Hash, 0, n), total: make([]int64, 0, n)}
@@ -37,10 +30,12 @@ func render(v *wire.View, r Rules, drop []bool, known counts) *prompt {
 	stripped := strippedBefore(v, r)
 	attributed, omits := v.Attributed(), r.OmitsAttribution(v)
 	for i := range v.Blocks {
+		// Options that change the rendering of messages leave the caches of tools and system valid.
 		if i == v.System {
 			prefix = link(prefix, salt(v, r))
 		}
 		b := &v.Blocks[i]
+		// Deferred tools are no part of the prompt, and the rules may exclude the thinking of finished turns.
 		if b.Has(wire.FlagDeferred) || drop != nil && drop[i] || isThinking(b) && int(b.Message) < stripped {
 			continue
 		}
@@ -49,7 +44,7 @@ func render(v *wire.View, r Rules, drop []bool, known counts) *prompt {
 			if omits {
 				continue
 			}
-			hash = hashOf(v.Text(b.Body)) // what is not Anthropic reads it
+			hash = hashOf(v.Text(b.Body)) // other providers read it as text
 		}
 		prefix = link(prefix, hash)
 		tokens += int64(known.of(v, b))
@@ -60,11 +55,10 @@ func render(v *wire.View, r Rules, drop []bool, known counts) *prompt {
 	return p
 }
 
-// OmitsAttribution reports whether the provider takes the first block of a request's
-// system prompt out, in which Claude Code tells of itself.
+// OmitsAttribution reports whether the provider removes Claude Code's attribution, the first block of the system
+// prompt.
 func (r Rules) OmitsAttribution(v *wire.View) bool { return r.Regime == Markers && v.Attributed() }
 
-// tokens returns the length of the first n positions.
 func (p *prompt) tokens(n int) int64 {
 	if n == 0 {
 		return 0
@@ -72,17 +66,14 @@ func (p *prompt) tokens(n int) int64 {
 	return p.total[n-1]
 }
 
-// size returns the length of the whole prompt.
 func (p *prompt) size() int64 { return p.tokens(len(p.total)) }
 
-// sameRun reports whether position i+1 belongs to the run of tool calls or tool
-// results that position i is in.
+// sameRun reports whether positions i and i+1 are in one run of tool calls or results.
 func (p *prompt) sameRun(i int) bool {
 	a, b := p.view.Blocks[p.block[i]].Kind, p.view.Blocks[p.block[i+1]].Kind
 	return a == b && a.Collapses()
 }
 
-// link returns the hash of a chain with one more block.
 func link(chain, block wire.Hash) wire.Hash {
 	var b [2 * len(chain)]byte
 	copy(b[:], chain[:])
@@ -100,26 +91,23 @@ func hashOf(parts ...string) wire.Hash {
 	return wire.Hash(h.Sum(nil)[:len(wire.Hash{})])
 }
 
-// seed is what stands before the first block: where the provider sends requests
-// to machines by a key that the client gives, the key.
+// seed is the start of a prompt's chain.
 func seed(v *wire.View, r Rules) wire.Hash {
 	if r.Regime == Automatic || r.Regime == Breakpoints {
+		// Requests go to machines by the client's cache key, and each machine has a cache of its own.
 		return hashOf(v.Session)
 	}
 	return wire.Hash{}
 }
 
-// salt hashes the members of the request that change how the messages are
-// rendered, but neither tools nor system: tool_choice, thinking, effort and the
-// output's form, context management, and whether there are images at all. A local
-// engine knows nothing but the prompt, and so do some APIs. OpenAI's choice of tools is
-// not among the causes that it names for a prefix that was not found (prompt caching
-// guide, "diagnostics").
+// salt hashes the options that change the rendering of messages, but not of tools and system.
 func salt(v *wire.View, r Rules) wire.Hash {
+	// A local engine sees the prompt only, and so do some APIs.
 	if r.Regime == KV || v.Traits().OptionsOutsidePrompt {
 		return wire.Hash{}
 	}
 	images := ""
+	// The first image invalidates the messages' cache entries (Claude docs, prompt caching).
 	for i := range v.Blocks {
 		if b := &v.Blocks[i]; b.Kind == wire.KindImage || b.Has(wire.FlagMedia) {
 			images = "images"
@@ -127,22 +115,23 @@ func salt(v *wire.View, r Rules) wire.Hash {
 		}
 	}
 	choice := ""
+	// OpenAI's guide does not name the choice of tools among the causes of a miss (prompt caching, "diagnostics").
 	if v.Traits().NoCalls == "" {
 		choice = compact(v, v.Reply.ToolChoice)
 	}
 	return hashOf(choice, compact(v, v.Reply.Thinking), output(v), compact(v, v.Conversation.ContextManagement), images)
 }
 
-// output is the output_config without an effort that says what is the default.
+// output is the output_config, empty for the default.
 func output(v *wire.View) string {
 	s := compact(v, v.Reply.OutputConfig)
+	// high is the default effort, so naming it changes nothing.
 	if s == `{"effort":"high"}` || s == `{}` || s == `null` {
 		return ""
 	}
 	return s
 }
 
-// compact returns the value of a span without white space between its tokens.
 func compact(v *wire.View, s rawjson.Span) string {
 	if s.Empty() {
 		return ""
@@ -158,17 +147,16 @@ func isThinking(b *wire.Block) bool {
 	return b.Kind == wire.KindThinking || b.Kind == wire.KindRedactedThinking
 }
 
-// strippedBefore returns the index of the message before which the provider
-// itself leaves thinking out: the last one by a person.
+// strippedBefore returns the index of the message before which the provider itself omits thinking.
 func strippedBefore(v *wire.View, r Rules) int {
 	if r.KeepsThinking || r.Regime == KV {
 		return 0
 	}
+	// Thinking lasts to the end of its turn, and a person's prompt begins the next one.
 	return lastPrompt(v)
 }
 
-// lastPrompt returns the index of the last user message that holds no tool
-// result, 0 if there is none.
+// lastPrompt returns the index of the last user message without a tool result, 0 for none.
 func lastPrompt(v *wire.View) int {
 	for m := len(v.Messages) - 1; m > 0; m-- {
 		if v.Messages[m].Role == wire.RoleUser && !answersTool(v, m) {
@@ -178,7 +166,6 @@ func lastPrompt(v *wire.View) int {
 	return 0
 }
 
-// answersTool reports whether a message holds a tool result.
 func answersTool(v *wire.View, message int) bool {
 	msg := &v.Messages[message]
 	for i := msg.First; i < msg.End; i++ {
@@ -189,7 +176,6 @@ func answersTool(v *wire.View, message int) bool {
 	return false
 }
 
-// member returns the string member of a JSON object in a span, empty if absent.
 func member(v *wire.View, s rawjson.Span, name string) string {
 	if s.Empty() {
 		return ""

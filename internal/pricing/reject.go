@@ -29,7 +29,6 @@ func invalid(message string) *APIError {
 
 func invalidf(format string, args ...any) *APIError { return invalid(fmt.Sprintf(format, args...)) }
 
-// path names a block as the Messages API does in its errors.
 func path(v *wire.View, block int) string {
 	b := &v.Blocks[block]
 	switch b.Section {
@@ -42,8 +41,7 @@ func path(v *wire.View, block int) string {
 	}
 }
 
-// validate refuses what a request shows to be wrong by itself, and returns the
-// cache markers of one that is right. It reads each block once.
+// validate checks a request by itself and returns its cache markers.
 func validate(v *wire.View, r Rules) ([]marker, *APIError) {
 	for m := range v.Messages {
 		if v.Messages[m].Role == wire.RoleNone {
@@ -56,7 +54,7 @@ func validate(v *wire.View, r Rules) ([]marker, *APIError) {
 	return validateMessages(v, r)
 }
 
-// validators are the checks of the APIs that are not like the Messages API.
+// validators are the checks of APIs unlike the Messages API.
 var validators = map[wire.Format]func(v *wire.View, r Rules) ([]marker, *APIError){
 	wire.OpenAIChat:      func(v *wire.View, r Rules) ([]marker, *APIError) { return chatMarkers(v, r), validateChat(v) },
 	wire.OpenAIResponses: func(v *wire.View, _ Rules) ([]marker, *APIError) { return nil, validateResponses(v) },
@@ -80,7 +78,6 @@ func validateMessages(v *wire.View, r Rules) ([]marker, *APIError) {
 	return marks, nil
 }
 
-// validateContent checks the order of the roles and that nothing is empty.
 func validateContent(v *wire.View, r Rules) *APIError {
 	if len(v.Messages) == 0 {
 		return invalid("messages: at least one message is required")
@@ -94,6 +91,7 @@ func validateContent(v *wire.View, r Rules) *APIError {
 	}
 	for m := range v.Messages {
 		msg := &v.Messages[m]
+		// An empty final answer is allowed.
 		if msg.First == msg.End && (m < final || msg.Role != wire.RoleAssistant) {
 			return invalidf("messages.%d: all messages must have non-empty content except for the optional final assistant "+
 				"message", m)
@@ -117,6 +115,7 @@ func validateContent(v *wire.View, r Rules) *APIError {
 		}
 	}
 	for i := v.Tools; i < v.System; i++ {
+		// An empty string in place of the list counts as no system prompt.
 		if v.Blocks[i].Kind == wire.KindText && v.Blocks[i].Has(wire.FlagEmpty) && !v.Blocks[i].Has(wire.FlagString) {
 			return invalid("system: text content blocks must be non-empty")
 		}
@@ -124,12 +123,13 @@ func validateContent(v *wire.View, r Rules) *APIError {
 	return nil
 }
 
-// isBlank reports whether a JSON string holds white space only.
+// isBlank reports whether a JSON string has white space only.
 func isBlank(s []byte) bool {
 	for i := 1; i < len(s)-1; i++ {
 		switch s[i] {
 		case ' ':
 		case '\\':
+			// In JSON the other white space comes as an escape.
 			if i++; s[i] != 'n' && s[i] != 't' && s[i] != 'r' {
 				return false
 			}

@@ -12,13 +12,12 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// Regime is how a provider decides what is cached.
+// Regime is a provider's way of choosing cached prefixes.
 type Regime uint8
 
 // The regimes.
 const (
-	// KV is prefix reuse in the memory of a local engine: nothing has a price
-	// but the time to process what is not reused.
+	// KV is prefix reuse in the memory of a local engine: the only price is the time to process the rest.
 	KV Regime = iota
 	// Markers is Anthropic's: entries are written where the client sets
 	// cache_control, and found again by a bounded look-back.
@@ -50,15 +49,15 @@ func (r *Regime) UnmarshalText(text []byte) error {
 	return fmt.Errorf("cache regime must be one of kv, markers, automatic, breakpoints, got %q", text)
 }
 
-// Rules are what one model's prompt cache does and costs at one time. The zero
-// value is an engine of which nothing is known and that caches nothing.
+// Rules are the behaviour and the prices of one model's prompt cache at one time. The zero value is an unknown
+// engine that caches nothing.
 type Rules struct {
-	// Provider is the provider whose rules these are, such as "anthropic".
+	// Provider is the provider's name, such as "anthropic".
 	Provider string `json:"provider"`
 	// Model is the model as the table names it, or as it was asked for where
 	// the table does not know it.
 	Model string `json:"model"`
-	// Regime is how the provider decides what is cached.
+	// Regime is the provider's way of choosing cached prefixes.
 	Regime Regime `json:"regime"`
 
 	// Input and Output are prices in US dollars for a million tokens, 0 where
@@ -105,18 +104,16 @@ type Rules struct {
 	// Slots is the number of prompts that an engine keeps in the KV regime.
 	Slots int `json:"slots,omitempty"`
 
-	// BindsThinking reports that a thinking block is refused when anything before
-	// it differs from what the model saw when it wrote it. Accounts opened before
-	// 2026-08-31 are spared by some of these models; whose account it is cannot
-	// be told from outside, so they are not counted as spared.
+	// BindsThinking reports that a thinking block is refused when anything before it differs from the model's own
+	// view at the time of writing. Some of these models spare accounts opened before 2026-08-31; the age of an
+	// account cannot be told from outside, so all count as bound.
 	BindsThinking bool `json:"binds_thinking,omitempty"`
-	// BindsReasoning reports that a reasoning item of the Responses API is left out
-	// of the prompt, without an error, when anything before it differs from what
-	// the model saw when it wrote it [D].
+	// BindsReasoning reports that a reasoning item of the Responses API is left out of the prompt, without an
+	// error, when anything before it differs from the model's own view at the time of writing [D].
 	BindsReasoning bool `json:"binds_reasoning,omitempty"`
 	// Explicit reports that a request may carry breakpoints of the client's own,
 	// prompt_cache_breakpoint, in content parts. Hosts that do not know the
-	// member refuse the request, so it holds only where the provider is known
+	// member refuse the request, so it applies only where the provider is known
 	// by configuration, not by the model's name [D].
 	Explicit bool `json:"explicit,omitempty"`
 	// KeepsThinking reports that the thinking of finished turns stays in the
@@ -132,11 +129,11 @@ type Rules struct {
 	SignsCalls bool `json:"signs_calls,omitempty"`
 	// ContextWindow is the longest prompt in tokens, 0 where it is not known.
 	ContextWindow int `json:"context_window,omitempty"`
-	// AssumedFrom names the model whose rules stand in for those of a model that the
-	// table does not have, "" where the rules are the model's own.
+	// AssumedFrom names the model that lends its rules to a model unknown to the table, "" where the rules are the
+	// model's own.
 	AssumedFrom string `json:"assumed_from,omitempty"`
-	// PricesOf names the model whose prices stand in for unknown ones, "" where the
-	// prices are the model's own or there are none.
+	// PricesOf names the model that lends its prices to one without, "" where the prices are the model's own or
+	// there are none.
 	PricesOf string `json:"prices_of,omitempty"`
 
 	row      *model    // the rules are its, or assumed from it; nil for a local engine
@@ -152,22 +149,23 @@ func (r Rules) At(promptTokens int) Rules {
 	}
 	r.Input *= r.TierInput
 	r.Output *= r.TierOutput
+	// The prices are the upper tier's now, so a second call must not raise them again.
 	r.TierAbove, r.TierInput, r.TierOutput = 0, 0, 0
 	return r
 }
 
-// Cost returns what the prompt side of a usage costs, in units of one uncached
-// input token of the lower price tier.
+// Cost returns the cost of the prompt side of a usage, in units of one uncached input token of the lower price
+// tier.
 func (r Rules) Cost(u wire.Usage) float64 {
 	cost := float64(u.Uncached) + float64(u.Write5m)*r.Write + float64(u.Write1h)*r.Write1h + float64(u.Read)*r.Read
 	if r.TierAbove > 0 && u.Prompt() > int64(r.TierAbove) {
+		// The whole request has the upper tier's price, not only the tokens above the boundary.
 		cost *= r.TierInput
 	}
 	return cost
 }
 
-// CostOutput returns what the answer of a usage costs in the unit of Cost. It is
-// 0 where the prices are not known.
+// CostOutput returns the cost of a usage's answer in the unit of Cost. It is 0 where the prices are not known.
 func (r Rules) CostOutput(u wire.Usage) float64 {
 	if r.Input == 0 {
 		return 0
@@ -175,8 +173,7 @@ func (r Rules) CostOutput(u wire.Usage) float64 {
 	return float64(u.Output) * r.At(int(u.Prompt())).Output / r.Input
 }
 
-// Dollars returns what a usage costs in US dollars, prompt and answer. It is 0
-// where the prices are not known.
+// Dollars returns the cost of a usage in US dollars, prompt and answer. It is 0 where the prices are not known.
 func (r Rules) Dollars(u wire.Usage) float64 {
 	return (r.Cost(u) + r.CostOutput(u)) * r.Input / 1e6
 }
@@ -203,14 +200,14 @@ func (r Rules) Asked(v *wire.View) Rules {
 	case v.Caching.Retention == "" || r.LongTTL == 0:
 	case r.Regime == Automatic && v.Caching.Retention == "24h", r.Regime == Breakpoints && v.Caching.Retention == "12h":
 		r.TTL, r.Write = r.LongTTL, r.Write1h
+	// OpenAI's guide and its API reference spell the value differently.
 	case c.MemoryTTL > 0 && (v.Caching.Retention == "in_memory" || v.Caching.Retention == "in-memory"):
 		r.TTL = time.Duration(c.MemoryTTL)
 	}
 	return r
 }
 
-// maxWindow bounds the prompts of models with an unknown window: no hosted model has a longer
-// one [S].
+// maxWindow bounds the prompts of models with an unknown window: no hosted model has a longer one [S].
 const maxWindow = 2_000_000
 
 // Bound returns the usage of one call of the model with no more tokens than its window and
@@ -233,14 +230,14 @@ func (r *Rules) Bound(u wire.Usage, maxOutput int) (wire.Usage, bool) {
 	}
 	limit := window
 	if maxOutput > 0 {
+		// Translations raise lower bounds to minOutput.
 		limit = min(limit, max(int64(maxOutput), minOutput))
 	}
 	u.Output = min(u.Output, limit)
 	return u, u != before
 }
 
-// minOutput is the least bound on an answer that OpenAI takes: translations raise lower
-// ones to it.
+// minOutput is the smallest bound on an answer that OpenAI takes.
 const minOutput = 16
 
 // Served returns the rules with the prices of a service. The multiples of the cache are
@@ -274,34 +271,32 @@ func (r Rules) Served(s wire.Service) Rules {
 	return r
 }
 
-// Observed holds the observations of models with assumed rules, taken from the usage of their
+// Observed has the observations of models with assumed rules, taken from the usage of their
 // responses. The zero value is ready to use, and safe for concurrent use.
 type Observed struct {
 	mu     sync.Mutex
 	models map[[2]string]*observation
 }
 
-// observation is the evidence about the cache of one model.
 type observation struct {
 	found   time.Duration // the longest pause after which the prefix was found
 	lost    time.Duration // the shortest pause, longer than found, after which it was missing
-	cached  int64         // the shortest prefix that the cache held, 0 for none
+	cached  int64         // the shortest prefix that the cache had, 0 for none
 	refused int64         // the longest prefix that was missing at once
 }
 
 // Sighting is the evidence about the provider's cache in one response.
 type Sighting struct {
-	// Left are the tokens of the prefix that the cache should hold since the last request, 0 if
-	// there was none or something else explains a miss. Found are those that it held.
+	// Left are the tokens of the prefix that the cache should have since the last request, 0 if
+	// there was none or something else explains a miss. Found are those that it had.
 	Left, Found int64
 	// Pause is the time since the last request.
 	Pause time.Duration
-	// Cached are the tokens of the prompt that the cache holds, read or written.
+	// Cached are the cached tokens of the prompt, read or written.
 	Cached int64
 }
 
 const (
-	// maxObserved bounds the models that are remembered.
 	maxObserved = 64
 	// Corrections stay within the lifetimes and lengths of known providers.
 	minObservedTTL, maxObservedTTL       = time.Minute, 24 * time.Hour
@@ -319,6 +314,7 @@ func (r *Rules) Observe(s Sighting) {
 	key := [2]string{r.Provider, r.Model}
 	m := o.models[key]
 	if m == nil {
+		// Clients choose the names, so the number is bounded; evidence comes back with a few requests.
 		if o.models == nil || len(o.models) >= maxObserved {
 			o.models = map[[2]string]*observation{}
 		}
@@ -415,6 +411,7 @@ func set[T any](rule *T, value *T) {
 
 // With returns the rules with those of o in their places.
 func (r Rules) With(o Override) Rules {
+	// Observation corrects assumptions, never the operator.
 	if o.TTL != nil || o.MinTokens != nil {
 		r.observed = nil
 	}
@@ -435,6 +432,7 @@ func (r Rules) With(o Override) Rules {
 	if o.Input != nil || o.Output != nil {
 		set(&r.Input, o.Input)
 		set(&r.Output, o.Output)
+		// The operator's price has no second tier.
 		r.TierAbove, r.TierInput, r.TierOutput, r.PricesOf = 0, 0, 0, ""
 	}
 	return r

@@ -29,14 +29,12 @@ type SimulatorConfig struct {
 type Call struct {
 	// View is the request as the provider receives it.
 	View *wire.View
-	// Client is the request as the client made it, before anything edited it. Its
-	// last assistant message shows what the model had answered, which the
-	// provider knows and View may no longer show. Optional: without it, edits of
-	// an answer's text or calls in front of later thinking of the same answer go
-	// unnoticed when they are made before the answer is first sent back.
+	// Client is the request as the client made it, before any edit. Its last assistant message is the model's own
+	// answer, which the provider knows and View may no longer show. Optional: without it, edits of an answer's text
+	// or calls in front of later thinking of the same answer go unnoticed when they are made before the answer is
+	// first sent back.
 	Client *wire.View
-	// Credential is whose request it is. Caches are never shared between
-	// credentials. Only a hash of it is kept.
+	// Credential is the request's tenant. Caches are never shared between credentials. Only a hash is kept.
 	Credential string
 	// Conversation tells conversations of one credential apart, to know which
 	// request an answer was given to. Default: the session that the body names,
@@ -60,7 +58,7 @@ type accountKey struct {
 	model      string
 }
 
-// account is what a provider remembers for one credential and model.
+// account is a provider's memory for one credential and model.
 type account struct {
 	mu      sync.Mutex
 	entries entries
@@ -74,8 +72,7 @@ type account struct {
 const (
 	defaultAccounts = 1024
 	firstSweep      = 4096
-	// sweepMargin is how long after its end an entry is kept, for callers whose
-	// clocks do not agree to the second.
+	// sweepMargin keeps ended entries for callers with clocks that differ by more than a second.
 	sweepMargin = time.Hour
 )
 
@@ -96,9 +93,8 @@ func (s *Simulator) Count(v *wire.View) int64 {
 	return render(v, s.cfg.Rules(v.Model, Collected()), nil, nil).size()
 }
 
-// Begin judges a request and bills its prompt. A request that the provider
-// refuses changes nothing. What an accepted one writes can be read by others only
-// after [Run.FirstByte].
+// Begin judges a request and bills its prompt. A request that the provider refuses changes nothing. The entries of
+// an accepted one can be read by others only after [Run.FirstByte].
 func (s *Simulator) Begin(c Call) (*Run, *APIError) {
 	r := s.cfg.Rules(c.View.Model, c.At)
 	marks, err := validate(c.View, r)
@@ -116,9 +112,11 @@ func (s *Simulator) Begin(c Call) (*Run, *APIError) {
 		return nil, err
 	}
 	p := render(c.View, r, seen.drop, a.counts)
+	// The window counts the rendered prompt: omitted thinking takes no room.
 	if size := p.size(); r.ContextWindow > 0 && size > int64(r.ContextWindow) {
 		return nil, invalid(fmt.Sprintf("prompt is too long: %d tokens > %d maximum", size, r.ContextWindow))
 	}
+	// From here on the request is accepted, and only accepted ones leave traces.
 	a.past.accept(seen)
 	run := &Run{account: a, started: c.At, slot: -1, dropped: seen.drop}
 	var b bill
@@ -131,6 +129,7 @@ func (s *Simulator) Begin(c Call) (*Run, *APIError) {
 		b = a.entries.billBreakpoints(p, r, c.At)
 	default:
 		b, run.slot = a.engine.bill(p, r)
+		// Without this a request that starts before the first byte could take the same slot.
 		a.engine.take(run.slot)
 		run.prompt = p
 	}
@@ -138,9 +137,9 @@ func (s *Simulator) Begin(c Call) (*Run, *APIError) {
 	return run, nil
 }
 
-// account finds or makes the account of a call.
 func (s *Simulator) account(c Call, r Rules) *account {
 	k := accountKey{model: parseName(c.View.Model).model}
+	// A zero credential stands for everybody.
 	if r.Regime != KV || !s.cfg.SharedSlots {
 		k.credential = hashOf(c.Credential)
 	}
@@ -159,7 +158,6 @@ func (s *Simulator) account(c Call, r Rules) *account {
 	return a
 }
 
-// forget drops the account not used for longest.
 func (s *Simulator) forget() {
 	var oldest accountKey
 	first := true
@@ -182,8 +180,7 @@ type Run struct {
 	dropped []bool
 }
 
-// Usage returns what the prompt is billed, in exclusive buckets. Output is 0: what
-// is answered is the caller's to say.
+// Usage returns the bill of the prompt, in exclusive buckets. Output is 0: the caller adds the answer.
 func (r *Run) Usage() wire.Usage { return r.usage }
 
 // Dropped returns the indexes of the view's blocks that the provider left out,
@@ -199,9 +196,8 @@ func (r *Run) Dropped() []int {
 	return blocks
 }
 
-// FirstByte makes what the request wrote visible from that time on. Without it
-// nothing is ever written, as when an answer fails before it begins. Calling it
-// again changes nothing.
+// FirstByte makes the request's entries visible from that time on. Without it the request writes nothing, as when
+// an answer fails before it begins. Calling it again changes nothing.
 func (r *Run) FirstByte(at time.Time) {
 	a := r.account
 	a.mu.Lock()
@@ -217,7 +213,7 @@ func (r *Run) FirstByte(at time.Time) {
 	a.sweep(at)
 }
 
-// sweep drops entries that nobody can find any more.
+// sweep drops expired entries.
 func (a *account) sweep(at time.Time) {
 	if len(a.entries) < a.sweepAt {
 		return
@@ -227,5 +223,6 @@ func (a *account) sweep(at time.Time) {
 			delete(a.entries, k)
 		}
 	}
+	// Doubling keeps the cost per write constant, however many entries are alive.
 	a.sweepAt = max(firstSweep, 2*len(a.entries))
 }

@@ -9,15 +9,14 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// slot is one prompt in the memory of a local engine.
 type slot struct {
 	chain []wire.Hash
 	total []int64
 	used  uint64
 }
 
-// common returns the number of positions at the start that two prompts share.
 func common(a, b []wire.Hash) int {
+	// The hashes are chained, so a position that differs makes all later ones differ.
 	return sort.Search(min(len(a), len(b)), func(i int) bool { return a[i] != b[i] })
 }
 
@@ -27,14 +26,7 @@ type engine struct {
 	clock uint64
 }
 
-// bill returns what is left to process after the longest common prefix with any
-// slot, and the slot that is going to hold the prompt: the same one where most of
-// it is kept, otherwise the one not used for longest. An engine always processes
-// the last block, if only its last token.
-//
-// Prefixes are compared by blocks: what two blocks share at their beginnings
-// counts as new, and so does the answer, whose tokens differ from those of its
-// rendering in the next prompt.
+// bill returns the usage of a prompt and the slot for it.
 func (e *engine) bill(p *prompt, r Rules) (b bill, index int) {
 	for len(e.slots) < r.Slots {
 		e.slots = append(e.slots, slot{})
@@ -46,10 +38,15 @@ func (e *engine) bill(p *prompt, r Rules) (b bill, index int) {
 		}
 	}
 	size := p.size()
+	// Prefixes are compared by blocks: a common beginning of two blocks counts as new, and so does the answer,
+	// since its tokens differ from those of its rendering in the next prompt. An engine always processes the last
+	// token.
 	read := min(p.tokens(shared), max(size-1, 0))
 	b.usage = wire.Usage{Read: read, Uncached: size - read, Reported: true}
 	if best >= 0 {
 		kept := e.slots[best].total
+		// A slot that loses less than half of its prompt is the same conversation; another one's prompt stays for
+		// its owner.
 		if 2*p.tokens(shared) >= kept[len(kept)-1] {
 			return b, best
 		}
@@ -63,7 +60,6 @@ func (e *engine) bill(p *prompt, r Rules) (b bill, index int) {
 	return b, index
 }
 
-// take marks a slot as used now.
 func (e *engine) take(i int) {
 	if i < 0 {
 		return
@@ -72,7 +68,6 @@ func (e *engine) take(i int) {
 	e.slots[i].used = e.clock
 }
 
-// store puts a prompt into a slot.
 func (e *engine) store(i int, p *prompt) {
 	if i < 0 || i >= len(e.slots) || len(p.chain) == 0 {
 		return

@@ -34,14 +34,12 @@ type Table struct {
 	fresh *atomic.Pointer[Table] // takes the place of this one once it is set, nil for none
 }
 
-// vendor is a provider with the models that it serves: its own, and those of the vendors
-// that it is like.
+// vendor is a provider with its own models and those of the vendors that it is like.
 type vendor struct {
 	*vendorRow
 	models map[string]*model
 }
 
-// model is one row with all that its vendor adds.
 type model struct {
 	*modelRow
 	name     string
@@ -141,7 +139,6 @@ func (t *Table) Refreshable() *Table {
 // Replace has lookups answered by another table from now on.
 func (t *Table) Replace(by *Table) { t.fresh.Store(by) }
 
-// now returns the table that answers lookups.
 func (t *Table) now() *Table {
 	if t.fresh != nil {
 		if by := t.fresh.Load(); by != nil {
@@ -151,11 +148,12 @@ func (t *Table) now() *Table {
 	return t
 }
 
-// compile resolves what rows leave to their vendors and to the vendors that those are like.
+// compile completes rows from their vendors, and vendors from those that they are like.
 func compile(f *file) (*Table, error) {
 	t := &Table{file: f, vendors: map[string]*vendor{}, observed: new(Observed)}
 	for _, name := range slices.Sorted(maps.Keys(f.Vendors)) {
 		v := &vendor{vendorRow: f.Vendors[name], models: map[string]*model{}}
+		// Its own rows come last and win.
 		for _, like := range append(slices.Clone(v.Like), name) {
 			owner := f.Vendors[like]
 			if owner == nil {
@@ -170,7 +168,7 @@ func compile(f *file) (*Table, error) {
 	return t, nil
 }
 
-// serve adds the models of a vendor to those of one that is like it, or is the same.
+// serve adds the models of an owner, the vendor itself or one that it is like.
 func (v *vendor) serve(owner *vendorRow) error {
 	for _, family := range slices.Sorted(maps.Keys(owner.Families)) {
 		for _, written := range slices.Sorted(maps.Keys(owner.Families[family])) {
@@ -178,6 +176,7 @@ func (v *vendor) serve(owner *vendorRow) error {
 			m := &model{modelRow: owner.Families[family][written], name: n.model, version: n}
 			m.services, m.peak, m.evidence = owner.Services.with(v.Services).with(m.Services), cmp.Or(v.Peak, owner.Peak),
 				m.modelRow.evidence.or(owner.evidence)
+			// A reseller's row may state only its differences from the maker's.
 			if before := v.models[n.model]; before != nil {
 				m.modelRow = before.with(m.modelRow)
 				m.services = before.services.with(m.modelRow.Services)
@@ -201,7 +200,7 @@ func (v *vendor) serve(owner *vendorRow) error {
 	return nil
 }
 
-// engine returns the rules of a local inference server, which do not depend on the model.
+// engine returns the rules of a local inference server.
 func (t *Table) engine(provider, model string) Rules {
 	r := Rules{Provider: provider, Model: model, Write: 1, Write1h: 1, Slots: 1, KeepsThinking: true}
 	if e := t.file.Engines[provider]; e != nil {
@@ -217,16 +216,14 @@ func Lookup(provider, model string, at time.Time) Rules {
 
 // Lookup returns the rules of a model at a provider at a time.
 //
-// The provider is the name of a preset: anthropic, bedrock, vertex, openai, gemini, or a
-// local engine (mlx_lm, lm_studio, ollama, llama_cpp …), whose rules do not depend on the
-// model. Empty, it is inferred from the model's name. Names with a vendor before them, with
-// a date, a Bedrock revision or [1m] behind them are understood. A time before the first
-// known price takes that price.
+// The provider is the name of a preset: anthropic, bedrock, vertex, openai, gemini, or a local engine (mlx_lm,
+// lm_studio, ollama, llama_cpp …) with the same rules for all models. Empty, it is inferred from the model's name.
+// Names with a vendor before them, with a date, a Bedrock revision or [1m] behind them are understood. A time
+// before the first known price takes that price.
 //
-// A model that the table does not have gets the rules of its nearest sibling, which
-// [Rules.AssumedFrom] names. A model without a price gets that of the dearest model of its
-// family, or else of its vendor, which [Rules.PricesOf] names. The models of an unknown
-// vendor have the rules of a local engine with one slot and no prices.
+// A model that the table does not have gets the rules of its nearest sibling, which [Rules.AssumedFrom] names. A
+// model without a price gets that of the dearest model of its family, or else of its vendor, which [Rules.PricesOf]
+// names. The models of an unknown vendor have the rules of a local engine with one slot and no prices.
 func (t *Table) Lookup(provider, model string, at time.Time) Rules {
 	t = t.now()
 	n, named := nameOf(model), provider != ""
@@ -239,6 +236,7 @@ func (t *Table) Lookup(provider, model string, at time.Time) Rules {
 	if v == nil || provider == "other" && v.models[n.model] == nil {
 		r := t.engine(provider, n.model)
 		if t.all && (provider == "" || provider == "other") {
+			// A budget must not be evaded by an unknown name.
 			r.charge(t.dearest(at), at)
 		}
 		return r
@@ -255,11 +253,12 @@ func (t *Table) Lookup(provider, model string, at time.Time) Rules {
 	}
 	r := m.rules(at)
 	if r.Provider, r.AssumedFrom = provider, assumed; assumed != "" {
-		// A window that is too small would cut what is billed, so it is not assumed.
+		// A window that is too small would cut the bill, so it is not assumed.
 		r.Model, r.ContextWindow, r.Input, r.Output = n.model, 0, 0, 0
 		r.observed = t.observed
 	}
 	if r.Input == 0 {
+		// The dearest of the nearest relatives: an estimate errs on the safe side for budgets.
 		r.charge(cmp.Or(dearestOf(v.family(n.family), at), dearestOf(v.kin(n), at), dearestOf(maps.Values(v.models), at)), at)
 	}
 	r.Explicit = r.Explicit && named // hosts that do not know the member refuse it
@@ -275,8 +274,7 @@ func (t *Table) Lookup(provider, model string, at time.Time) Rules {
 	return r
 }
 
-// vendorOf returns the vendor whose models have names of that kind, "" if none has. Names
-// of files and tags of local servers are not taken for a vendor's.
+// vendorOf infers the vendor from a model's name, "" for none.
 func (t *Table) vendorOf(n name) string {
 	prefix, short, slash := strings.Cut(n.model, "/")
 	if !slash {
@@ -287,6 +285,7 @@ func (t *Table) vendorOf(n name) string {
 		if v.models[n.model] != nil && name == "other" {
 			return name
 		}
+		// Names of files and tags of local servers look alike but belong to no vendor.
 		if prefix != "" && !slices.Contains(v.Prefixes, prefix) || strings.Contains(short, "/") || isFile(short) {
 			continue
 		}
@@ -299,10 +298,10 @@ func (t *Table) vendorOf(n name) string {
 	return ""
 }
 
-// isFile reports whether a model's name tells a quantisation, a number of parameters or a
-// file format, which hosted models have no use for.
+// isFile reports whether a name belongs to a file of weights.
 func isFile(s string) bool {
 	for part := range strings.FieldsFuncSeq(s, func(r rune) bool { return r == '-' || r == '_' || r == '.' }) {
+		// A quantisation, a size or a file format: hosted models have no use for them.
 		switch part {
 		case "mlx", "gguf", "awq", "gptq", "fp8", "bf16", "fp16", "int4", "int8", "4bit", "6bit", "8bit", "distill":
 			return true
@@ -315,7 +314,6 @@ func isFile(s string) bool {
 	return false
 }
 
-// family yields the models of a family.
 func (v *vendor) family(name string) iter.Seq[*model] {
 	return func(yield func(*model) bool) {
 		for _, m := range v.models {
@@ -326,9 +324,9 @@ func (v *vendor) family(name string) iter.Seq[*model] {
 	}
 }
 
-// kin yields the models of a vendor whose names begin with the same word, as Claude and
-// Gemini at Vertex AI do not, or all of them where none does.
+// kin yields the models of a vendor with the same first word in their names, or all if there are none.
 func (v *vendor) kin(n name) iter.Seq[*model] {
+	// Vertex AI serves both Claude and Gemini, and neither tells anything of the other.
 	word := firstWord(n.family)
 	return func(yield func(*model) bool) {
 		some := false
@@ -348,11 +346,11 @@ func firstWord(family string) string {
 	return word
 }
 
-// sibling returns the model whose rules stand in for those of an unknown one: the nearest
-// of its family, unless its vendor has changed the kind of its caches since; or else the
-// nearest of its vendor.
+// sibling returns the model that lends its rules to an unknown one: the nearest of its family or else of its
+// vendor.
 func (v *vendor) sibling(n name, at time.Time) *model {
 	related, newest := nearest(v.family(n.family), n, at), nearest(v.kin(n), n, at)
+	// A vendor that has changed the kind of its caches since then will not go back for a newer model.
 	if related == nil || n.major >= 0 && related.cache != newest.cache && related.version.before(newest.version) &&
 		!n.before(newest.version) {
 		return newest
@@ -360,8 +358,7 @@ func (v *vendor) sibling(n name, at time.Time) *model {
 	return related
 }
 
-// nearest returns the model with the newest version that is not above that of a name, or
-// else the oldest; the dearest of several.
+// nearest returns the newest model not above the version of a name, or else the oldest.
 func nearest(models iter.Seq[*model], n name, at time.Time) (found *model) {
 	above := func(m *model) bool { return n.major >= 0 && n.before(m.version) }
 	for m := range models {
@@ -373,6 +370,7 @@ func nearest(models iter.Seq[*model], n name, at time.Time) (found *model) {
 				found = m
 			}
 		case m.version.before(found.version) == found.version.before(m.version): // the same version
+			// Of several with one version the dearest, so that no map order shows.
 			if dearer(m, found, at) {
 				found = m
 			}
@@ -383,13 +381,13 @@ func nearest(models iter.Seq[*model], n name, at time.Time) (found *model) {
 	return found
 }
 
-// dearer compares models by their prices, and by their names so that the order is certain.
+// dearer compares models by their prices.
 func dearer(a, b *model, at time.Time) bool {
 	x, y := a.rules(at), b.rules(at)
+	// The names make the order certain.
 	return cmp.Or(cmp.Compare(x.Input, y.Input), cmp.Compare(x.Output, y.Output), cmp.Compare(b.name, a.name)) > 0
 }
 
-// dearestOf returns the dearest of models, nil if none has a price.
 func dearestOf(models iter.Seq[*model], at time.Time) (found *model) {
 	for m := range models {
 		if len(m.Prices) > 0 && (found == nil || dearer(m, found, at)) {
@@ -399,7 +397,6 @@ func dearestOf(models iter.Seq[*model], at time.Time) (found *model) {
 	return found
 }
 
-// dearest returns the dearest model of all vendors.
 func (t *Table) dearest(at time.Time) (found *model) {
 	for _, v := range t.vendors {
 		if m := dearestOf(maps.Values(v.models), at); m != nil && (found == nil || dearer(m, found, at)) {
@@ -409,7 +406,6 @@ func (t *Table) dearest(at time.Time) (found *model) {
 	return found
 }
 
-// charge sets the prices to those of another model.
 func (r *Rules) charge(as *model, at time.Time) {
 	if as == nil {
 		return
@@ -419,7 +415,7 @@ func (r *Rules) charge(as *model, at time.Time) {
 	r.TierAbove, r.TierInput, r.TierOutput = o.TierAbove, o.TierInput, o.TierOutput
 }
 
-// rules returns what a row says of a time.
+// rules returns the rules of a row at a time.
 func (m *model) rules(at time.Time) Rules {
 	c := m.cache
 	if at.Before(c.From.Time) {
@@ -445,7 +441,7 @@ func (m *model) rules(at time.Time) Rules {
 	r.Write1h = r.Write
 	set(&r.Write1h, multiples.WriteLong)
 	set(&r.Read, multiples.Read)
-	var p *priceRow // that holds at the time, or else the first one
+	var p *priceRow // in force at the time, or else the first one
 	for i := range m.Prices {
 		if row := &m.Prices[i]; p == nil || !at.Before(row.From.Time) {
 			p = row
@@ -474,9 +470,9 @@ func (m *model) rules(at time.Time) Rules {
 	return r
 }
 
-// multiple divides two prices and takes off what the division adds to figures
-// that have a few decimals.
+// multiple divides two prices.
 func multiple(part, whole float64) float64 {
+	// Nine digits remove the errors of division from figures with a few decimals.
 	m, _ := strconv.ParseFloat(strconv.FormatFloat(part/whole, 'g', 9, 64), 64)
 	return m
 }

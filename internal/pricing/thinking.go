@@ -9,14 +9,13 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// validateThinking checks where thinking may stand and which tools may be
-// demanded.
 func validateThinking(v *wire.View, r Rules) *APIError {
 	manual := manualThinking(v)
 	switch choice := member(v, v.Reply.ToolChoice, "type"); {
 	case choice != "tool" && choice != "any":
 	case r.RefusesForcedTools:
 		return invalid(`tool_choice: type "tool" and "any" are not supported for this model.`)
+	// Adaptive thinking may be combined with a forced tool.
 	case manual:
 		return invalid("Thinking may not be enabled when tool_choice forces tool use.")
 	}
@@ -41,10 +40,9 @@ func validateThinking(v *wire.View, r Rules) *APIError {
 	return manualOrder(v, last)
 }
 
-// manualOrder checks the last answers of an open tool loop for a request whose
-// thinking has a fixed budget: the loop begins with thinking, and the latest
-// answer does where it holds any.
+// manualOrder checks the answers of an open tool loop under a fixed thinking budget.
 func manualOrder(v *wire.View, last int) *APIError {
+	// The loop's first answer begins with thinking.
 	for m := lastPrompt(v) + 1; m <= last; m++ {
 		msg := &v.Messages[m]
 		if msg.Role != wire.RoleAssistant || msg.First == msg.End {
@@ -60,6 +58,7 @@ func manualOrder(v *wire.View, last int) *APIError {
 		}
 		break
 	}
+	// The latest one needs none, but if it has any it begins with it.
 	msg := &v.Messages[last]
 	first := &v.Blocks[msg.First]
 	for i := msg.First + 1; i < msg.End && !isThinking(first); i++ {
@@ -71,13 +70,12 @@ func manualOrder(v *wire.View, last int) *APIError {
 	return nil
 }
 
-// manualThinking reports whether the request asks for thinking with a fixed budget.
 func manualThinking(v *wire.View) bool { return member(v, v.Reply.Thinking, "type") == "enabled" }
 
-// inToolLoop reports whether the request goes on with a turn: its last message, but
-// for those of the system, holds a tool result.
+// inToolLoop reports whether the request continues a turn.
 func inToolLoop(v *wire.View) bool {
 	for m, msg := range slices.Backward(v.Messages) {
+		// System messages may follow the tool result.
 		if msg.Role != wire.RoleSystem {
 			return answersTool(v, m)
 		}
@@ -85,7 +83,6 @@ func inToolLoop(v *wire.View) bool {
 	return false
 }
 
-// lastAnswer returns the index of the last assistant message, -1 if there is none.
 func lastAnswer(v *wire.View) int {
 	for m, msg := range slices.Backward(v.Messages) {
 		if msg.Role == wire.RoleAssistant {

@@ -12,27 +12,21 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// Tokens for a hundred characters, by kind. They are least squares fits of the
-// growth of prompts that the APIs billed in recorded conversations of coding
-// agents on the characters that were added: text measured 0.25 to 0.29 where it
-// was a fair part of what was added, tool inputs 0.28 to 0.35, tool results 0.31
-// to 0.35, thinking 0.29 to 0.54 by its text and 0.19 to 0.20 by its signature,
-// which carries the whole where the text is a summary. Definitions of tools and
-// system prompts are prose and JSON that few records hold; 0.27 is between the
-// two.
+// Tokens for a hundred characters, by kind: least squares fits of the growth of billed prompts on the added
+// characters, in recorded conversations of coding agents. Text measured 0.25 to 0.29 where it was a fair part of the
+// additions, tool inputs 0.28 to 0.35, tool results 0.31 to 0.35, thinking 0.29 to 0.54 by its text and 0.19 to 0.20
+// by its signature, which carries the whole where the text is a summary. Definitions of tools and system prompts are
+// prose and JSON, rare in the records; 0.27 is between the two.
 const (
 	perCentText      = 29
 	perCentTool      = 33
 	perCentSignature = 19
 	perCentFixed     = 27
 
-	// framing is what stands around each block.
-	framing = 4
-	// tokensImage is what an image counts: near the 1,600 at which the Claude API
-	// scales images down. Sizes are not decoded.
+	framing = 4 // around each block
+	// tokensImage is near the 1,600 at which the Claude API scales images down. Sizes are not decoded.
 	tokensImage = 1500
-	// pageBytes is about how much base64 one page of a document takes; a page
-	// counts like an image.
+	// pageBytes is the usual size of one page of a document in base64. A page counts like an image.
 	pageBytes = 64 << 10
 )
 
@@ -56,11 +50,9 @@ func Tokens(v *wire.View, b *wire.Block) int {
 	return n
 }
 
-// counts are the tokens of blocks that were counted before: a conversation brings
-// nearly all of its blocks with each request.
+// counts caches the tokens of blocks: a conversation brings nearly all of its blocks with each request.
 type counts map[counted]int32
 
-// counted is all that a block's count depends on.
 type counted struct {
 	hash    wire.Hash
 	section wire.Section
@@ -68,7 +60,7 @@ type counted struct {
 	format  wire.Format
 }
 
-// maxCounts bounds them: 2 MB or so.
+// maxCounts is 2 MB or so.
 const maxCounts = 1 << 16
 
 func (c counts) of(v *wire.View, b *wire.Block) int {
@@ -81,6 +73,7 @@ func (c counts) of(v *wire.View, b *wire.Block) int {
 	}
 	n := Tokens(v, b)
 	if len(c) >= maxCounts {
+		// Cheaper than an order of use: the next request fills it again.
 		clear(c)
 	}
 	c[k] = int32(n)
@@ -97,9 +90,11 @@ func content(v *wire.View, b *wire.Block) int {
 		return chars(body) * perCentText / 100
 	case wire.KindThinking:
 		n := chars(body) * perCentText / 100
+		// Reasoning in a member of the message comes without a signature.
 		if b.Has(wire.FlagMember) {
 			return n
 		}
+		// A summary is shorter than the thought, but the signature carries the whole.
 		return max(n, len(signature(v, b))*perCentSignature/100)
 	case wire.KindRedactedThinking:
 		return len(body) * perCentSignature / 100
@@ -131,7 +126,6 @@ func content(v *wire.View, b *wire.Block) int {
 	return chars(s) * perCentTool / 100
 }
 
-// signature returns the signature of a thinking block, empty if it has none.
 func signature(v *wire.View, b *wire.Block) string {
 	if b.Kind == wire.KindRedactedThinking {
 		return v.Text(b.Body)
@@ -139,7 +133,7 @@ func signature(v *wire.View, b *wire.Block) string {
 	if b.Has(wire.FlagMember) {
 		return ""
 	}
-	// It comes after the text in all answers, and holds nothing to decode.
+	// It comes after the text in all answers, and has nothing to decode.
 	if rest := v.Raw[max(b.Body.End, b.Span.Start):b.Span.End]; len(rest) > 0 {
 		if _, value, ok := bytes.Cut(rest, []byte(`"signature":"`)); ok {
 			if end := bytes.IndexByte(value, '"'); end >= 0 && bytes.IndexByte(value[:end], '\\') < 0 {
@@ -150,7 +144,6 @@ func signature(v *wire.View, b *wire.Block) string {
 	return gjson.GetBytes(b.Span.Of(v.Raw), "signature").Str
 }
 
-// parts counts the content of a tool result: a string or a list of texts and images.
 func parts(body []byte, perCent int) int {
 	if len(body) == 0 || body[0] != '[' {
 		return chars(body) * perCent / 100
@@ -190,8 +183,7 @@ func document(s []byte) int {
 	return tokensImage // by URL or file id: one page
 }
 
-// chars counts the characters of a JSON value as they are decoded: an escape is
-// one character, and the quotes of a string are none.
+// chars counts the decoded characters of a JSON value.
 func chars(s []byte) int {
 	n := 0
 	if len(s) > 1 && s[0] == '"' {
@@ -203,6 +195,7 @@ func chars(s []byte) int {
 			return n + utf8.RuneCount(s)
 		}
 		n += utf8.RuneCount(s[:i])
+		// An escape is one character.
 		width := 2
 		if s[i+1] == 'u' {
 			width = 6
@@ -215,7 +208,7 @@ func chars(s []byte) int {
 	}
 }
 
-// unmarked returns the bytes of a block without its cache_control member.
+// unmarked returns a block without its cache_control member, which clients move from turn to turn.
 func unmarked(v *wire.View, b *wire.Block) []byte {
 	s := b.Span.Of(v.Raw)
 	if b.Marker.Empty() {
@@ -232,6 +225,7 @@ func unmarked(v *wire.View, b *wire.Block) []byte {
 	}
 	head := bytes.TrimRight(s[:from], " \t\r\n")
 	tail := bytes.TrimLeft(s[to:], " \t\r\n")
+	// One of the two commas around the member goes with it.
 	if bytes.HasSuffix(head, []byte(",")) {
 		head, tail = head[:len(head)-1], s[to:]
 	} else {

@@ -25,6 +25,7 @@ func (p *Profile) Address(next caddyhttp.Handler, client wire.Format) caddyhttp.
 		return next
 	}
 	return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		// The client's own header wins.
 		if header != "" && r.Header.Get(header) == "" {
 			if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
 				if id, _ := repl.GetString(sessionPlaceholder); id != "" {
@@ -46,8 +47,7 @@ func (p *Profile) Address(next caddyhttp.Handler, client wire.Format) caddyhttp.
 	})
 }
 
-// base returns the path that the API has in place of /v1 for requests in a client's format, "" for
-// none.
+// base returns the API's path in place of /v1, "" for none.
 func (p *Profile) base(client wire.Format) string {
 	bases := p.preset().bases
 	switch {

@@ -40,7 +40,7 @@ type Agents struct {
 	MaxAgents int `json:"max_agents,omitempty"`
 }
 
-// label matches valid labels of memory blocks: the label is part of a URL path.
+// label matches memory block labels, which are part of a URL path.
 var label = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 // validate returns an error for the first invalid option. Nil is valid.

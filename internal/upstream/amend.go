@@ -91,7 +91,6 @@ func (d *amending) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	return httpx.Retry(w, r, t)
 }
 
-// waits pauses and reports whether the request's client is still connected afterwards.
 func waits(r *http.Request) bool {
 	select {
 	case <-r.Context().Done():
@@ -101,7 +100,6 @@ func waits(r *http.Request) bool {
 	}
 }
 
-// amendment is the state of one request over its attempts.
 type amendment struct {
 	*amending
 	request *http.Request // the client's
@@ -158,8 +156,7 @@ func (t *amendment) note(by string) {
 	t.by[by] = true
 }
 
-// amend changes the request as the server's error demands and returns the kind of change, "" for
-// none.
+// amend changes the request as the server's error demands and returns the kind of change.
 func (t *amendment) amend(format wire.Format, f *translate.Failure) string {
 	room, exceeded := f.Room()
 	switch {
@@ -180,7 +177,7 @@ func (t *amendment) amend(format wire.Format, f *translate.Failure) string {
 	return ""
 }
 
-// shorten lowers the answer's bound to the room left in the window. A room of 0 removes the bound.
+// shorten lowers the answer's bound to the room left in the window.
 func (t *amendment) shorten(room int64) bool {
 	var members []wire.Member
 	for _, name := range [...]string{"max_tokens", "max_completion_tokens", "max_output_tokens"} {
@@ -189,6 +186,7 @@ func (t *amendment) shorten(room int64) bool {
 			continue
 		}
 		m := wire.Member{Name: name}
+		// No room means that the server fits an unbounded answer itself.
 		if room > 0 {
 			m.Value = strconv.AppendInt(nil, room, 10)
 		}
@@ -208,8 +206,8 @@ func (t *amendment) shorten(room int64) bool {
 // imageParts maps the types of image parts to the types of text parts that replace them.
 var imageParts = map[string]string{"image_url": "text", "image": "text", "input_image": "input_text"}
 
-// leaveImagesOut replaces each image by a note. It returns false if there is no image.
 func (t *amendment) leaveImagesOut() bool {
+	// Most bodies have no images and need no parsing.
 	if !bytes.Contains(t.body, []byte(`image`)) {
 		return false
 	}
@@ -223,7 +221,6 @@ func (t *amendment) leaveImagesOut() bool {
 	return true
 }
 
-// imageCuts appends a cut for each image among messages, items or parts.
 func imageCuts(parts gjson.Result, cuts []wire.Cut) []wire.Cut {
 	if !parts.IsArray() {
 		return cuts
@@ -240,7 +237,6 @@ func imageCuts(parts gjson.Result, cuts []wire.Cut) []wire.Cut {
 	return cuts
 }
 
-// blindModels remembers the models that cannot see images.
 type blindModels struct {
 	mu    sync.Mutex
 	until map[string]time.Time
@@ -259,6 +255,7 @@ func (b *blindModels) add(model string) {
 	if b.until == nil || len(b.until) >= maxBlind {
 		b.until = map[string]time.Time{}
 	}
+	// The hour counts from the first refusal, so that an updated model is tried again in time.
 	if !time.Now().Before(b.until[model]) {
 		b.until[model] = time.Now().Add(blindFor)
 	}

@@ -76,9 +76,6 @@ func (u *Upstream) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	})
 }
 
-// modelName parses one entry of the model names:
-//
-//	model <name> <name of the upstream>
 func modelName(to *[]ModelName) option.Option {
 	return func(d *caddyfile.Dispenser) error {
 		var m ModelName
@@ -95,9 +92,7 @@ func modelName(to *[]ModelName) option.Option {
 	}
 }
 
-// member parses a member added to each request, JSON or a placeholder for JSON:
-//
-//	body <member> <json>
+// member parses a member added to each request, JSON or a placeholder for JSON.
 func member(to *map[string]json.RawMessage) option.Option {
 	return func(d *caddyfile.Dispenser) error {
 		var name, value string

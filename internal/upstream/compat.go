@@ -25,7 +25,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// compat holds the changes that a local server needs in requests, besides their format: the
+// compat has the changes that a local server needs in requests, besides their format: the
 // preset's entry, overridden by the operator's options.
 type compat struct {
 	drop         []string
@@ -37,7 +37,7 @@ type compat struct {
 	chat         bool // adapt messages to chat templates
 	// template reports that the chat template has a switch for thinking (enable_thinking).
 	template bool
-	// off holds the members that turn thinking off. thinks: see preset.
+	// off has the members that turn thinking off. thinks: see preset.
 	off    []wire.Member
 	thinks bool
 }
@@ -84,12 +84,10 @@ func (u *Upstream) validateCompat() error {
 	return nil
 }
 
-// plainName reports whether a name needs no escapes in JSON.
 func plainName(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' })
 }
 
-// compat returns the changes that the upstream's server needs in requests, nil for none.
 func (u *Upstream) compat() *compat {
 	p := u.preset()
 	if u == nil || p.official {
@@ -136,13 +134,13 @@ func (u *Upstream) compat() *compat {
 	}
 	d.thinks = p.thinks
 	d.chat = u.Preset != "" && !p.stateful
+	// Without a change the whole layer is left out.
 	if len(d.drop) == 0 && len(d.body) == 0 && d.reasoning == "" && d.maxTokens == 0 && d.cacheControl && !d.chat {
 		return nil
 	}
 	return d
 }
 
-// slotted reports whether requests name their slot.
 func (d *compat) slotted() bool {
 	return d != nil && slices.ContainsFunc(d.body,
 		func(m bodyMember) bool { return m.placeholder == "{http.vars.llm_slot}" })
@@ -154,7 +152,6 @@ const (
 	saltPlaceholder = "{http.vars." + saltVar + "}"
 )
 
-// salted reports whether requests name the tenant to the engine's prefix cache.
 func (d *compat) salted() bool {
 	return d != nil && slices.ContainsFunc(d.body, func(m bodyMember) bool { return m.placeholder == saltPlaceholder })
 }
@@ -168,7 +165,7 @@ func (p *Profile) CacheSalt(r *http.Request) string {
 	return p.Salt(r)
 }
 
-// keepsMarkers reports whether cache_control stays in requests that are not translated.
+// keepsMarkers reports whether cache_control stays in untranslated requests.
 func (u *Upstream) keepsMarkers() bool {
 	if u == nil || u.CacheControl == nil {
 		return u == nil || u.Preset == "" || u.preset().stateful || u.preset().cacheControl
@@ -176,8 +173,7 @@ func (u *Upstream) keepsMarkers() bool {
 	return *u.CacheControl
 }
 
-// adjusting adapts requests, already in the upstream's format, to this kind of server. In responses
-// it renames the member with the thinking to the clients' name.
+// adjusting adapts requests in the upstream's format to this kind of server.
 type adjusting struct {
 	p      *Profile
 	next   caddyhttp.Handler
@@ -208,6 +204,7 @@ func (d *adjusting) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	httpx.Guard(d.p.Log, "adjusting a request",
 		func() { out = d.p.compat.apply(d.format, body, httpx.View(r, d.format), values(r)) })
 	defer httpx.SwapBody(r, body, out)()
+	// The upstream's responses may use the server's name for thinking, and repeat ids.
 	renames, identifies := d.p.compat.answers == reasoningAlias, d.native && d.p.preset().circular
 	if !d.format.Traits().ServersVary || !renames && !identifies {
 		return d.next.ServeHTTP(w, r)
@@ -230,7 +227,6 @@ func (d *adjusting) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	}, func(body []byte) []byte { return edit(nil, body, "choices.0.message") }).Serve(d.next, r)
 }
 
-// identified returns a chat completions object with another id.
 func identified(object []byte, newID string) []byte {
 	// Clients never send the id of a completion back, so a new one is safe.
 	id := gjson.GetBytes(object, "id")
@@ -240,11 +236,11 @@ func identified(object []byte, newID string) []byte {
 	return slices.Concat(object[:id.Index], []byte(newID), object[id.Index+len(id.Raw):])
 }
 
-// appendRenamed appends a chat completions object. If the message at the given path has its
-// thinking under the name reasoning, the member becomes reasoning_content.
+// appendRenamed appends an object with the thinking at the given path under its other name.
 func appendRenamed(out, object []byte, at string) []byte {
 	said := gjson.GetBytes(object, at)
 	value := said.Get(reasoningAlias)
+	// Servers may send both names; then the client's own is there already.
 	if !value.Exists() || value.Index == 0 || said.Get(reasoningContent).Exists() {
 		return append(out, object...)
 	}
@@ -257,8 +253,7 @@ func appendRenamed(out, object []byte, at string) []byte {
 	return append(out, object[key+len(reasoningAlias)+2:]...)
 }
 
-// values returns a function that resolves a request's placeholders to JSON, nil for a placeholder
-// without a value. A value that is valid JSON stays as it is; other text becomes a string.
+// values returns a function that resolves a request's placeholders to JSON, nil for an empty one.
 func values(r *http.Request) func(string) []byte {
 	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if !ok {
@@ -287,8 +282,7 @@ func values(r *http.Request) func(string) []byte {
 	}
 }
 
-// apply returns the body to send, which is body itself if no change is needed. View is the parsed
-// body, nil if it was not parsed.
+// apply returns the body to send. View is the parsed body, or nil.
 func (d *compat) apply(format wire.Format, body []byte, view *wire.View, resolve func(string) []byte) []byte {
 	if named, changed := d.names(format, body, view); changed {
 		// The view describes the old body.
@@ -346,7 +340,6 @@ func (d *compat) apply(format wire.Format, body []byte, view *wire.View, resolve
 
 func isReasoning(b *wire.Block) bool { return b.Kind == wire.KindThinking && b.Has(wire.FlagMember) }
 
-// reasoningCuts returns the cuts for block i, the thinking of a message.
 func (d *compat) reasoningCuts(v *wire.View, i int, other string) []wire.Cut {
 	// Clients may send the thinking under both names. One of them is enough.
 	span := v.Blocks[i].Span
@@ -371,7 +364,6 @@ func (d *compat) reasoningCuts(v *wire.View, i int, other string) []wire.Cut {
 // templateArguments is the request member with the arguments of the chat template.
 const templateArguments = "chat_template_kwargs"
 
-// merged returns an object with the members of over added or replaced, if over is an object.
 func merged(object, over []byte) []byte {
 	root := gjson.ParseBytes(over)
 	if !root.IsObject() {
@@ -385,7 +377,6 @@ func merged(object, over []byte) []byte {
 	return translate.ReplaceMembers(object, members...)
 }
 
-// forTemplates returns the cuts that adapt messages to chat templates.
 func forTemplates(v *wire.View) (cuts []wire.Cut) {
 	for i := range v.Messages {
 		m := &v.Messages[i]
@@ -413,8 +404,7 @@ func forTemplates(v *wire.View) (cuts []wire.Cut) {
 	return cuts
 }
 
-// withThinking appends the cuts that give each message with calls a thinking, an empty one where
-// the client has left it out.
+// withThinking appends the cuts for messages with calls but without thinking.
 func (d *compat) withThinking(v *wire.View, cuts []wire.Cut) []wire.Cut {
 	for i := range v.Messages {
 		m := &v.Messages[i]
@@ -426,6 +416,7 @@ func (d *compat) withThinking(v *wire.View, cuts []wire.Cut) []wire.Cut {
 			}
 			calls = calls || v.Blocks[j].Kind == wire.KindToolUse
 		}
+		// Some models refuse calls without thinking, but take an empty one.
 		if calls {
 			at := m.Span.Start + 1
 			cuts = append(cuts, wire.Cut{Start: at, End: at, With: []byte(`"` + d.reasoning + `":"",`)})
@@ -434,8 +425,7 @@ func (d *compat) withThinking(v *wire.View, cuts []wire.Cut) []wire.Cut {
 	return cuts
 }
 
-// names renames the thinking of earlier turns to the upstream's name and removes markers that the
-// upstream does not take.
+// names renames the thinking of earlier turns and removes unsupported markers.
 func (d *compat) names(format wire.Format, body []byte, view *wire.View) (out []byte, changed bool) {
 	other, thinking := "", false
 	if format.Traits().ServersVary {

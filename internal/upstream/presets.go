@@ -15,32 +15,29 @@ import (
 // preset describes a kind of upstream. The option of the same name in [Upstream] overrides each
 // member.
 type preset struct {
-	// formats are the formats that requests keep. Requests in another format are translated to the
-	// first one. A format in which the server reorders or drops content is not listed.
+	// Requests in another format are translated to the first one. A format in which the server reorders or drops
+	// content is not listed.
 	formats []wire.Format
 	// official marks a provider's own API, for which requests stay unmodified.
 	official bool
 	// hosted marks a billed API that speaks other vendors' formats. Neither official nor hosted is a
 	// local server.
 	hosted bool
-	// hosts are the names of the API's hosts. Each * in them stands for any characters.
+	// Each * in hosts stands for any characters.
 	hosts []string
-	// bases are the paths of the API in place of /v1, by format.
+	// bases replace /v1, by format.
 	bases map[wire.Format]string
-	// sessionHeader is the header, sessionMember the member of chat completions, that names the
-	// conversation, so that its requests reach the server with its cache. The client's own wins.
+	// The conversation's name brings its requests to the server with its cache. The client's own wins.
 	sessionHeader, sessionMember string
 	// thinks reports that an assistant message with calls must have its thinking, even if empty.
 	thinks bool
-	// off holds the members that turn thinking off in chat completions.
-	off map[string]string
-	// models maps model names to the server's.
+	// off has the members that turn thinking off in chat completions.
+	off    map[string]string
 	models []ModelName
 	// maxTokens bounds answers if the server's own bound is too low to work with.
 	maxTokens int
-	// drop lists members of requests that the server mishandles or does not need.
+	// drop are members of requests that the server mishandles or does not need, body added ones.
 	drop []string
-	// body holds members added to each request.
 	body map[string]string
 	// reasoning is the name of the thinking in assistant messages of requests, answers the one in
 	// responses.
@@ -53,13 +50,13 @@ type preset struct {
 	reports bool
 	// progress reports that the server sends the prompt's length before its answer, on request.
 	progress bool
-	// unlisted reports that the server accepts calls of tools that the request does not list.
+	// unlisted is set if the server accepts calls of tools outside the request's list.
 	unlisted bool
-	// stateful reports that the server stores conversations and builds the prompts itself.
+	// stateful is set if the server stores conversations and builds the prompts itself.
 	stateful bool
 	// circular reports that ids of responses repeat.
 	circular bool
-	// slots is the number of requests in a batch, 0 for one at a time.
+	// slots is the size of a batch, 0 for one request at a time.
 	slots int
 }
 
@@ -83,7 +80,7 @@ var hosted = []string{
 	"prompt_cache_retention", "context_management",
 }
 
-// thinksNot holds template arguments that turn thinking off. Qwen, GLM and Nemotron read the first
+// thinksNot has template arguments that turn thinking off. Qwen, GLM and Nemotron read the first
 // name, DeepSeek, Kimi and Granite the second (SGLang's protocol.py, vLLM's reasoning_outputs.md).
 const thinksNot = `{"enable_thinking":false,"thinking":false}`
 
@@ -94,8 +91,10 @@ var keepsThinking = map[string]string{"chat_template_kwargs": `{"preserve_thinki
 // salted separates the prefix caches of tenants, for engines that hash cache_salt into a prefix. In
 // a shared cache, the time to the first token would reveal that another tenant has sent the same
 // text.
-var salted = map[string]string{"chat_template_kwargs": keepsThinking["chat_template_kwargs"], "cache_salt": `"` +
-	saltPlaceholder + `"`}
+var salted = map[string]string{
+	"chat_template_kwargs": keepsThinking["chat_template_kwargs"],
+	"cache_salt":           `"` + saltPlaceholder + `"`,
+}
 
 // absent lists hosted models, which no local server has: mlx_lm.server would download a model with
 // an unknown name.
@@ -188,8 +187,7 @@ var presets = map[string]preset{
 		cacheControl: true,
 		hosts:        []string{"openrouter.ai"},
 		bases: map[wire.Format]string{
-			wire.OpenAIChat: "/api/v1", wire.Anthropic: "/api/v1",
-			wire.OpenAIResponses: "/api/v1",
+			wire.OpenAIChat: "/api/v1", wire.Anthropic: "/api/v1", wire.OpenAIResponses: "/api/v1",
 		},
 		drop:      ownMembers,
 		reasoning: reasoningAlias, sessionMember: "session_id",
@@ -282,13 +280,11 @@ var presets = map[string]preset{
 
 var chatResponsesFirst = []wire.Format{wire.OpenAIResponses, wire.OpenAIChat}
 
-// presetNames lists the valid values of [Upstream.Preset].
 var presetNames = slices.Sorted(maps.Keys(presets))
 
-// preset returns the upstream's preset. Without one, the upstream is assumed to report cached
-// tokens, and all else is unknown.
 func (u *Upstream) preset() preset {
 	if u == nil || u.Preset == "" {
+		// An unspecified upstream is assumed to report cached tokens.
 		return preset{reports: true}
 	}
 	return presets[u.Preset]

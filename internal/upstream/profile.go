@@ -62,6 +62,7 @@ func (u *Upstream) Profile(o Options) *Profile {
 
 // Target returns the format in which a client's request is sent upstream.
 func (p *Profile) Target(client wire.Format) wire.Format {
+	// Variants of a format (Claude at resellers) have no translation of their own.
 	if p.speaks(client) || p.Options.Translate != nil && !*p.Options.Translate || client.Traits().Variant ||
 		p.Formats[0].Traits().Variant {
 		return client
@@ -86,11 +87,13 @@ func (p *Profile) Marks(v *wire.View) bool {
 		return false
 	}
 	talks := v.OffersTools()
+	// A client with markers of its own has chosen the place.
 	for i := range v.Blocks {
 		if !v.Blocks[i].Marker.Empty() {
 			return false
 		}
 	}
+	// The translation marks conversations only.
 	for i := range v.Messages {
 		talks = talks || v.Messages[i].Role == wire.RoleAssistant
 	}
@@ -123,7 +126,7 @@ func (p *Profile) Forms(client wire.Format) (n int64) {
 // KeepsMarkers reports whether cache_control reaches the upstream.
 func (p *Profile) KeepsMarkers() bool { return p.compat == nil || p.compat.cacheControl }
 
-// marked reports whether the upstream is a billed API that caches what is marked.
+// marked reports whether the upstream is a billed API with cache markers.
 func (u *Upstream) marked() bool { return u.preset().hosted && u.keepsMarkers() }
 
 // TakesMarkers reports whether requests in a client's format may get cache markers.
@@ -148,8 +151,7 @@ type ModelName struct {
 	To string `json:"to"`
 }
 
-// formats returns the formats that the upstream speaks, none for any. Requests in other formats are
-// translated to the first one.
+// formats returns the formats that the upstream speaks, none for any.
 func (u *Upstream) formats() []wire.Format {
 	if u == nil {
 		return nil
@@ -160,7 +162,6 @@ func (u *Upstream) formats() []wire.Format {
 	return u.preset().formats
 }
 
-// speaks reports whether the upstream takes requests of a format untranslated.
 func (u *Upstream) speaks(f wire.Format) bool {
 	known := u.formats()
 	return known == nil || slices.Contains(known, f)
@@ -187,7 +188,6 @@ func (u *Upstream) Name() string {
 // Renames reports whether any model has another name at the upstream.
 func (u *Upstream) Renames() bool { return len(u.models()) > 0 }
 
-// models returns the model names in force.
 func (u *Upstream) models() []ModelName {
 	if u != nil && len(u.Models) > 0 {
 		return u.Models
@@ -205,7 +205,6 @@ func (u *Upstream) Model(name string) string {
 	return name
 }
 
-// matches reports whether a name fits a pattern, in which each * stands for any characters.
 func matches(pattern, name string) bool {
 	head, rest, open := strings.Cut(pattern, "*")
 	if !open {
@@ -220,6 +219,7 @@ func matches(pattern, name string) bool {
 		if !open {
 			return strings.HasSuffix(name, part)
 		}
+		// The leftmost match leaves the most room for the rest of the pattern.
 		at := strings.Index(name, part)
 		if at < 0 {
 			return false
@@ -249,8 +249,7 @@ func Reached(ctx context.Context, what string) string {
 // (gen_ai.provider.name, 1.41).
 var providers = map[string]string{
 	"anthropic": "anthropic", "openai": "openai", "gemini": "gcp.gemini", "vertex": "gcp.vertex_ai",
-	"bedrock": "aws.bedrock",
-	"azure":   "azure.ai.openai", "mistral": "mistral_ai", "xai": "x_ai",
+	"bedrock": "aws.bedrock", "azure": "azure.ai.openai", "mistral": "mistral_ai", "xai": "x_ai",
 }
 
 // spoken maps a format to the provider that owns it, for upstreams without a preset.
@@ -323,12 +322,11 @@ func (u *Upstream) Reports() bool {
 	return *u.ReportsCache
 }
 
-// reachedHost is the host of the last request, and the preset of the API there, "" for an unknown
-// host.
+// reachedHost is the last request's host and the preset of its API.
 type reachedHost struct{ hostport, preset string }
 
 // At records the host and port that a request went to. Without a stated preset, the host tells
-// which provider's rules and prices hold for the next requests.
+// which provider's rules and prices apply to the next requests.
 func (p *Profile) At(hostport string) {
 	if hostport == "" || p.Name() != "" {
 		return
@@ -339,7 +337,7 @@ func (p *Profile) At(hostport string) {
 	}
 }
 
-// presetAt returns the preset of the API at a host and port, "" for an unknown host.
+// presetAt returns the preset of the API at a host and port.
 func presetAt(hostport string) string {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {
@@ -356,8 +354,7 @@ func presetAt(hostport string) string {
 	return ""
 }
 
-// provider returns the provider of the rules and prices: the preset's, or else that of the last
-// reached host. "" leaves it to the names of models.
+// provider returns the provider of the rules and prices. "" leaves it to the names of models.
 func (p *Profile) provider() string {
 	if name := p.Name(); name != "" {
 		return name

@@ -46,7 +46,7 @@ func RefuseUnretained(w http.ResponseWriter) error {
 // Unsupported names a feature in a request that only the provider has: retained conversations,
 // compaction at the provider, safety checks. A local server would ignore the feature and answer the
 // rest.
-type Unsupported string //nolint:errname // it is read as a word: what is asked for is not held
+type Unsupported string //nolint:errname // it is read as a word
 
 func (u Unsupported) Error() string { return string(u) + ": only the provider's own API has it" }
 
@@ -112,7 +112,6 @@ func Unthread(r *http.Request, raw, body []byte) (out []byte, restore func(), er
 	}, nil
 }
 
-// withoutBeta removes one value from Anthropic-Beta, in a header map of its own.
 func withoutBeta(h http.Header, beta string) {
 	const name = "Anthropic-Beta"
 	var kept []string
@@ -160,7 +159,7 @@ func Unkept(next caddyhttp.Handler) caddyhttp.Handler {
 	})
 }
 
-// renameID changes the id at a path of an object in place, and reports whether there is an id.
+// renameID changes an object's id in place.
 func renameID(object []byte, at string) bool {
 	id := gjson.GetBytes(object, at)
 	if strings.HasPrefix(id.Raw, `"`+keptID) && id.Index > 0 {

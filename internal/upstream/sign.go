@@ -67,7 +67,6 @@ func (p *Profile) Sealed(r *http.Request) error {
 	return nil
 }
 
-// signing is the layer that signs outgoing requests.
 type signing struct {
 	p    *Profile
 	next caddyhttp.Handler
@@ -84,6 +83,7 @@ func (p *Profile) Sign(next caddyhttp.Handler) caddyhttp.Handler {
 // ServeHTTP implements caddyhttp.Handler. A request that cannot be signed is forwarded unsigned,
 // and the upstream reports the error.
 func (s signing) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
+	// A bearer token needs no signature (https://docs.aws.amazon.com/bedrock/latest/userguide/api-keys-use.html).
 	if bearer(r.Header) || s.p.signer.Ready(r.Context()) != nil {
 		return s.next.ServeHTTP(w, r)
 	}
@@ -101,8 +101,6 @@ func (s signing) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	return s.next.ServeHTTP(w, r)
 }
 
-// bearer reports whether a request carries a bearer token, which needs no signature
-// (https://docs.aws.amazon.com/bedrock/latest/userguide/api-keys-use.html).
 func bearer(h http.Header) bool {
 	scheme, _, _ := strings.Cut(h.Get("Authorization"), " ")
 	return strings.EqualFold(scheme, "bearer")

@@ -39,9 +39,7 @@ func (p *Profile) Announce() {
 	}
 }
 
-// translation is the layer between the handler, which works in the client's format, and an upstream
-// that speaks another format, has other model names, or must send tool calls whole. Resends and
-// continuations also pass through it.
+// translation adapts formats, model names and tool calls. Resends and continuations also pass through it.
 type translation struct {
 	p        *Profile
 	next     caddyhttp.Handler
@@ -85,10 +83,10 @@ func (t *translation) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	return a.finish()
 }
 
-// convert puts the request into the upstream's format. A panic becomes an error: the request cannot
-// be forwarded untranslated.
+// convert puts the request into the upstream's format.
 func (t *translation) convert(r *http.Request, body []byte) (out *translate.Outgoing, err error) {
 	defer func() {
+		// The request cannot be forwarded untranslated.
 		if p := recover(); p != nil {
 			httpx.Recovered(t.p.Log, "translating a request", p)
 			err = errors.New("the request could not be translated")
@@ -119,7 +117,6 @@ func (t *translation) convert(r *http.Request, body []byte) (out *translate.Outg
 	return out, err
 }
 
-// rename replaces the client's model name by the upstream's.
 func (t *translation) rename(in translate.Incoming) (*translate.Outgoing, error) {
 	out := &translate.Outgoing{Body: in.Body, Path: in.Path, Query: in.Query, IncludeUsage: true}
 	// Some formats have the model in the path.
@@ -157,8 +154,7 @@ func (t *translation) rename(in translate.Incoming) (*translate.Outgoing, error)
 	return out, nil
 }
 
-// substitute replaces the request's URL, headers and body by the upstream's. The returned function
-// restores the request, for the access log, error routes and a second pass.
+// substitute replaces the request's URL, headers and body by the upstream's.
 func (t *translation) substitute(r *http.Request, body []byte, out *translate.Outgoing) (restore func()) {
 	address, uri := r.URL, r.RequestURI
 	unswap := httpx.SwapBody(r, body, out.Body)
@@ -169,6 +165,7 @@ func (t *translation) substitute(r *http.Request, body []byte, out *translate.Ou
 		u.Path, u.RawPath, u.RawQuery = out.Path, "", out.Query
 		r.URL, r.RequestURI = &u, u.RequestURI()
 	}
+	// The access log, error routes and a second pass see the client's request.
 	return func() {
 		r.URL, r.RequestURI = address, uri
 		unswap()
@@ -179,7 +176,6 @@ func (t *translation) count(outcome string) {
 	translations.WithLabelValues(string(t.from), string(t.to), outcome).Inc()
 }
 
-// asked returns the properties of the request that its response's translation needs.
 func (t *translation) asked(out *translate.Outgoing, query string) *translate.Answering {
 	a := &translate.Answering{
 		Stream: out.Stream, Usage: out.IncludeUsage, Names: out.Names, Stop: out.Stop, Empty: out.Empty,
@@ -197,7 +193,6 @@ func (t *translation) asked(out *translate.Outgoing, query string) *translate.An
 	return a
 }
 
-// headerDropped lists the fields of a request that the upstream's format cannot express.
 const headerDropped = "X-Llm-Cache-Dropped"
 
 // Outcomes of a translated turn.
@@ -257,6 +252,7 @@ func (a *translatedAnswer) Begin(status int) {
 	if len(a.out.Dropped) > 0 && a.t.p.Headers {
 		h[headerDropped] = []string{strings.Join(a.out.Dropped, ", ")}
 	}
+	// Only the model's name was changed, so the response is the client's already.
 	if a.t.from == a.t.to && !a.t.p.buffers() {
 		a.pass()
 		return
@@ -274,9 +270,8 @@ func (a *translatedAnswer) Begin(status int) {
 	}
 }
 
-// nothingFollows reports whether a response of this status has no body (RFC 9110, 15.3.5 and
-// 15.3.6).
 func nothingFollows(status int) bool {
+	// RFC 9110, 15.3.5 and 15.3.6.
 	return status == http.StatusNoContent || status == http.StatusResetContent
 }
 
@@ -285,7 +280,6 @@ func (a *translatedAnswer) pass() {
 	a.Send()
 }
 
-// begin prepares for a model's response.
 func (a *translatedAnswer) begin(h http.Header) {
 	if a.t.from == a.t.to && (a.coding != "" || httpx.MediaType(h.Get("Content-Type")) != "text/event-stream") {
 		a.pass() // a response in one piece has its calls whole
@@ -308,7 +302,6 @@ func (a *translatedAnswer) begin(h http.Header) {
 	}
 }
 
-// open begins the client's stream.
 func (a *translatedAnswer) open() {
 	h := a.Header()
 	a.mode = answerStreams
@@ -321,7 +314,7 @@ func (a *translatedAnswer) open() {
 	a.Send()
 }
 
-// recognise decides by its first byte whether a response without the type of a stream is one.
+// recognise decides whether a response without a stream's type is one.
 func (a *translatedAnswer) recognise(p []byte) {
 	p = bytes.TrimLeft(p, "\xEF\xBB\xBF \t\r\n")
 	switch {
@@ -334,11 +327,10 @@ func (a *translatedAnswer) recognise(p []byte) {
 	}
 }
 
-// serve runs the next handlers. A response that is cut before the client has any of it becomes an
-// error of the client's API. Any other response stays cut.
 func (a *translatedAnswer) serve(next caddyhttp.Handler, r *http.Request) (err error) {
 	cut := true
 	defer func() {
+		// A client that has a part of the response must see the cut.
 		if !cut || !a.Buffering() {
 			return
 		}
@@ -369,11 +361,10 @@ func (a *translatedAnswer) Buffering() bool {
 	return a.mode == answerWaits || a.mode == answerGathers || a.mode == answerFails
 }
 
-// fault handles an error of the next handlers. If the client has nothing of the response, it gets
-// the error; a stream that has begun is cut.
 func (a *translatedAnswer) fault(err error) error {
 	switch {
 	case a.mode == answerStreams && !a.stream.Ended():
+		// The client gets the translated events so far, and then the cut.
 		_ = a.FlushError()
 		httpx.LogCut(a.t.p.Log, err)
 		panic(http.ErrAbortHandler)
@@ -385,10 +376,10 @@ func (a *translatedAnswer) fault(err error) error {
 	return err
 }
 
-// clean drops headers about the upstream's bytes, and renames the request id's header to the client
-// API's.
 func (a *translatedAnswer) clean(h http.Header) {
+	// Length and coding describe the upstream's bytes.
 	httpx.DropCoded(h)
+	// Both families of APIs identify a request for support, under different names.
 	from, to := "X-Request-Id", "Request-Id"
 	if a.t.from.Traits().RequestID == "" {
 		from, to = to, from
@@ -413,22 +404,22 @@ func (a *translatedAnswer) Take(p []byte) (int, error) {
 	return a.ResponseWriter.Write(p)
 }
 
-// limit returns how many bytes are buffered. A longer response is invalid; of an error the beginning
-// is enough.
 func (a *translatedAnswer) limit() int {
 	if a.mode == answerFails {
+		// The beginning of an error is enough.
 		return httpx.MaxError
 	}
+	// One byte more tells an oversized response from one that just fits.
 	return maxAnswer + 1
 }
 
 // maxAnswer bounds a response that is buffered for translation, in bytes.
 const maxAnswer = 32 << 20
 
-// feed translates the next bytes. A panic of the translation cuts the response there.
 func (a *translatedAnswer) feed(p []byte) (out []byte) {
 	defer func() {
 		if e := recover(); e != nil {
+			// The stream's state is unknown, so the response ends here.
 			a.broke(e)
 			out = nil
 		}
@@ -452,10 +443,9 @@ func (a *translatedAnswer) broke(e any) {
 	panic(http.ErrAbortHandler) // neither the upstream's bytes nor half a response may pass for a whole one
 }
 
-// serves reports the service tier: the client's format may lack it, and the response is charged at
-// its end.
 func (a *translatedAnswer) serves() {
 	if s, ok := a.stream.(*translate.Stream); ok && s.Service() != 0 {
+		// The client's format may lack the service tier, and the response is charged at its end.
 		httpx.Served(a.ResponseWriter, s.Service())
 	}
 }
@@ -469,7 +459,6 @@ func (a *translatedAnswer) send(out []byte) error {
 	return err
 }
 
-// finish ends a response that has not been cut.
 func (a *translatedAnswer) finish() error {
 	switch a.mode {
 	case answerStreams:
@@ -504,14 +493,12 @@ func (a *translatedAnswer) judge(whole bool) {
 	}
 }
 
-// fail sends the upstream's error in the format of the client's API.
 func (a *translatedAnswer) fail() error {
 	f := httpx.ReadFailure(a.t.to, a.Status, a.Header(), a.buffered)
 	a.clean(a.Header())
 	return httpx.Relay(a.ResponseWriter, a.t.from, f)
 }
 
-// gathered sends a response that arrived, or must be sent, in one piece.
 func (a *translatedAnswer) gathered() error {
 	body, err := httpx.Decode(a.coding, a.buffered, maxAnswer, nil)
 	var out []byte
@@ -520,6 +507,7 @@ func (a *translatedAnswer) gathered() error {
 		out = append(out, a.end()...)
 	}
 	a.clean(a.Header())
+	// Some servers report a failure with a status of 200.
 	if f := a.stream.Failure(); f != nil {
 		a.t.count(translationFailed)
 		return httpx.Relay(a.ResponseWriter, a.t.from, f)

@@ -19,8 +19,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 )
 
-// unpacker decodes a content coding piece by piece, as the response arrives. Reader and feeder take
-// turns in one goroutine: the reader asks for more input by yielding nothing.
+// unpacker decodes a content coding piece by piece. Reader and feeder take turns in one goroutine.
 type unpacker struct {
 	next func() ([]byte, error, bool)
 	stop func()
@@ -32,8 +31,7 @@ type unpacker struct {
 // errUnpackerStopped ends the decoding of an abandoned response.
 var errUnpackerStopped = errors.New("the answer is given up")
 
-// newUnpacker returns an unpacker for gzip or zstd, nil for any other coding. The caller must stop
-// the unpacker.
+// newUnpacker returns an unpacker for gzip or zstd, nil for others. The caller must stop it.
 func newUnpacker(coding string) *unpacker {
 	var open func(io.Reader) (io.Reader, error)
 	switch coding {
@@ -73,7 +71,6 @@ func newUnpacker(coding string) *unpacker {
 	return u
 }
 
-// packedReader reads the fed bytes.
 type packedReader struct {
 	*unpacker
 	yield func([]byte, error) bool
@@ -85,6 +82,7 @@ func (r packedReader) Read(p []byte) (int, error) {
 		if r.ended {
 			return 0, io.EOF
 		}
+		// Yielding nothing asks for more input.
 		if !r.yield(nil, nil) {
 			return 0, errUnpackerStopped
 		}
@@ -101,7 +99,6 @@ func (r packedReader) ReadByte() (byte, error) {
 	return b[0], err
 }
 
-// feed decodes the next bytes and calls do with the output.
 func (u *unpacker) feed(p []byte, do func([]byte) error) error {
 	u.packed = p
 	for {
@@ -116,14 +113,12 @@ func (u *unpacker) feed(p []byte, do func([]byte) error) error {
 	}
 }
 
-// end decodes the remaining bytes. A missing end is an error.
 func (u *unpacker) end(do func([]byte) error) error {
 	u.ended = true
 	return u.feed(nil, do)
 }
 
-// unpacking is the layer next to the upstream that decodes a model's response which arrives encoded
-// despite the request. The client and all layers in between then get plain events.
+// unpacking decodes a response that arrives encoded despite the request.
 type unpacking struct {
 	next  caddyhttp.Handler
 	first unpackedAnswer // most requests have one response only
@@ -166,11 +161,9 @@ func (u *unpacking) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// undecided bounds the bytes buffered until the coding is confirmed.
 const undecided = 64 << 10
 
-// unpackedAnswer is the writer of a response that may be encoded. The first bytes decide; until
-// then the client gets nothing.
+// unpackedAnswer is the writer of a response with an unconfirmed coding.
 type unpackedAnswer struct {
 	httpx.Answer
 	unpacker *unpacker // nil for a plain response
@@ -202,8 +195,7 @@ func (a *unpackedAnswer) begin() {
 	a.Send()
 }
 
-// asItCame forwards the buffered bytes of a response that is not encoded, or was cut before the
-// decision.
+// asItCame forwards the buffered bytes undecoded.
 func (a *unpackedAnswer) asItCame() error {
 	if a.Status == 0 || a.clear {
 		return nil
@@ -230,8 +222,10 @@ func (a *unpackedAnswer) Take(p []byte) (int, error) {
 	}
 	err := a.unpacker.feed(p, a.unpacked)
 	switch {
+	// Some gateways state a coding for plain bytes.
 	case err != nil && !a.clear:
 		err = a.asItCame()
+	// So much input without an error is encoded, even if no output came yet.
 	case err == nil && !a.clear && len(a.buffered) > undecided:
 		a.decide()
 	}
@@ -241,7 +235,6 @@ func (a *unpackedAnswer) Take(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// decide marks the response as encoded.
 func (a *unpackedAnswer) decide() {
 	a.buffered = nil
 	httpx.DropCoded(a.Header())
@@ -263,11 +256,11 @@ func (a *unpackedAnswer) send(p []byte) error {
 	return err
 }
 
-// finish ends an encoded response. A response without its end was cut and stays cut.
 func (a *unpackedAnswer) finish() error {
 	err := a.unpacker.end(a.unpacked)
 	switch {
 	case a.clear && err != nil:
+		// A missing end means that the response was cut, and it stays cut.
 		panic(http.ErrAbortHandler)
 	case a.clear:
 		return nil

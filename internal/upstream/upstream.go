@@ -105,7 +105,6 @@ type Upstream struct {
 	signer Signer
 }
 
-// meant suggests presets similar to an unknown name.
 func meant(written string) string {
 	var near []string
 	for _, name := range presetNames {
@@ -178,7 +177,6 @@ func (u *Upstream) Validate() error {
 	return nil
 }
 
-// redacted replaces potential secrets.
 var redacted = json.RawMessage(`"REDACTED"`)
 
 // Redacted returns a copy of the upstream in which potential secrets are unreadable: the values of
@@ -190,6 +188,7 @@ func (u *Upstream) Redacted() *Upstream {
 	o := *u
 	o.Body = make(map[string]json.RawMessage, len(u.Body))
 	for name := range u.Body {
+		// Values may be keys or tokens, names are not.
 		o.Body[name] = redacted
 	}
 	return &o
@@ -200,21 +199,20 @@ func (p *Profile) Rules() func(model string, at time.Time) pricing.Rules {
 	return remembered(p.provider, p.lookup(cmp.Or(p.Prices, pricing.BuiltIn())))
 }
 
-// rulesOf holds the rules of a provider's model in one hour: prices change on the hour, in UTC.
+// rulesOf has the rules of a provider's model in one hour: prices change on the hour, in UTC.
 type rulesOf struct {
 	provider, model string
 	hour            int64
 	rules           pricing.Rules
 }
 
-// maxModel bounds the length of remembered model names, in bytes.
 const maxModel = 128
 
-// remembered caches the last lookup: consecutive requests mostly have the same model.
 func remembered(
 	provider func() string, lookup func(provider, model string, at time.Time) pricing.Rules,
 ) func(model string, at time.Time) pricing.Rules {
 	const hour = 60 * 60
+	// One entry is enough: consecutive requests mostly have the same model.
 	var last atomic.Pointer[rulesOf]
 	return func(model string, at time.Time) pricing.Rules {
 		now, provider := at.Unix()/hour, provider()
@@ -230,7 +228,6 @@ func remembered(
 	}
 }
 
-// lookup returns a function that finds the upstream's cache rules in a table.
 func (u *Upstream) lookup(table *pricing.Table) func(provider, model string, at time.Time) pricing.Rules {
 	if u == nil {
 		return table.Lookup

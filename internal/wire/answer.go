@@ -407,7 +407,6 @@ func (a *Answer) grow(n int) bool {
 	return !a.Broken
 }
 
-// write appends model output to a builder.
 func (a *Answer) write(to *strings.Builder, s string) {
 	if s == "" || !a.grow(len(s)) {
 		return

@@ -435,8 +435,7 @@ func (t *Template) Match(data []byte) (text string, ok bool) {
 	return quoted[1 : len(quoted)-1], strings.IndexByte(quoted, '\\') < 0 || rawjson.Valid(quoted)
 }
 
-// gapLen returns the length of the number or of the string inside at the start of b, -1 for
-// neither. Escapes are not validated.
+// gapLen returns the length of the number or of the string inside at the start of b, -1 for neither.
 func gapLen(b []byte, number bool) int {
 	for i := 0; i < len(b); i++ {
 		switch c := b[i]; {
@@ -448,6 +447,7 @@ func gapLen(b []byte, number bool) int {
 			return i
 		case c == '"':
 			return i
+		// Escapes are only skipped, not validated.
 		case c == '\\':
 			i++
 		case c < ' ':

@@ -230,7 +230,7 @@ type registered struct {
 	traits Traits
 }
 
-// registry holds the formats in the order of their registration.
+// registry has the formats in the order of their registration.
 var registry []*registered
 
 // Register registers a format. It panics on a duplicate, and must only be called during package

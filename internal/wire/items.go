@@ -76,8 +76,7 @@ func (p *Parser) joins(r Role) bool {
 	return n > 0 && (r == RoleAssistant || r == RoleTool) && p.View.Messages[n-1].Role == r
 }
 
-// recallItems recognises the items of the next message at b[at]. It returns the index after them,
-// or 0.
+// recallItems recognises the items of the next message. It returns the index after them, or 0.
 func (p *Parser) recallItems(at int) int {
 	i := len(p.View.Messages)
 	if p.recognition.known == nil || i >= len(p.recognition.known.messages) ||

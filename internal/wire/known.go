@@ -161,8 +161,7 @@ func firstTurnAt(raw uint64) *atomic.Pointer[firstTurn] {
 	return &firstTurns[raw%uint64(len(firstTurns))]
 }
 
-// recallFirstTurn looks up the conversation with the messages at e, if its first turn was read
-// before.
+// recallFirstTurn looks up the conversation by its first turn.
 func (p *Parser) recallFirstTurn(e rawjson.Elements) {
 	if p.recognition.recall == nil {
 		return
@@ -258,8 +257,7 @@ type run struct {
 	values int    // see [rawjson.Values]; -1 if not counted
 }
 
-// recallRun recognises the run of messages from message i at b[at], with the bytes between them. It
-// returns the index after the run, or 0. The conversation must have been recalled.
+// recallRun recognises a run of messages of a recalled conversation. It returns the index after the run, or 0.
 func (p *Parser) recallRun(i, at int) int {
 	k := p.recognition.known
 	n := i / runLength
@@ -283,8 +281,7 @@ func spanOf(m []Message) rawjson.Span {
 	return rawjson.Span{Start: m[0].Span.Start, End: m[len(m)-1].Span.End}
 }
 
-// recallMessage recognises message i at b[at] by a hash of its bytes. It returns the index after
-// the message, or 0. The conversation must have been recalled.
+// recallMessage recognises a message of a recalled conversation. It returns the index after the message, or 0.
 func (p *Parser) recallMessage(i, at int) int {
 	k := p.recognition.known
 	if i >= len(k.messages) {
@@ -331,9 +328,9 @@ func move(blocks []Block, by int32) {
 	}
 }
 
-// weigh rejects a body with more than [rawjson.MaxValues] values. It runs before the first message
-// outside of a known run is read.
+// weigh rejects a body with more than [rawjson.MaxValues] values.
 func (p *Parser) weigh() bool {
+	// A value has at least one byte, so a short body needs no count.
 	if p.weighed || len(p.Body) <= rawjson.MaxValues {
 		return true
 	}

@@ -35,8 +35,7 @@ func (p *Parser) Shut(at, n int, section Section, role Role, message int32) int 
 	return end
 }
 
-// shutMessage makes an unreadable message, with blocks from index n on, one opaque block. It keeps
-// the role if the message has exactly one.
+// shutMessage makes an unreadable message, with blocks from index n on, one opaque block.
 func (p *Parser) shutMessage(at, n int) int {
 	if p.Body[at] != '{' {
 		return p.Fail(ErrShape)

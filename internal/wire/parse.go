@@ -410,7 +410,6 @@ func (p *Parser) assemble() {
 	}
 }
 
-// trim reallocates a slice with much spare capacity.
 func trim[T any](s []T) []T {
 	if cap(s) <= len(s)+len(s)/16+32 {
 		return s
@@ -426,7 +425,6 @@ type part struct {
 	known  bool  // recalled from the Known
 }
 
-// put copies the blocks to their place in the view.
 func (s *part) put(to []Block) {
 	if copy(to, s.blocks); s.by != 0 {
 		move(to[:len(s.blocks)], s.by)
@@ -442,9 +440,8 @@ func (p *Parser) section(m *rawjson.Members, s *part) {
 	s.span = m.Skip()
 }
 
-// sections reads tools and system. Sections before the messages could not be recognised until now,
-// so it tries that first.
 func (p *Parser) sections() error {
+	// Sections before the messages could not be recognised until now, so try that first.
 	if s := &p.tools; p.unread(s) {
 		e := p.Elements(int(s.span.Start))
 		for e.Next() {
@@ -494,8 +491,7 @@ func (p *Parser) unread(s *part) bool {
 	return p.recallSection(s, int(s.span.Start)) != int(s.span.End)
 }
 
-// recallSection recognises the value of tools or system at b[at]. It returns the index after the
-// value, or 0.
+// recallSection recognises the value of tools or system. It returns the index after the value, or 0.
 func (p *Parser) recallSection(s *part, at int) int {
 	k := p.recognition.known
 	if k == nil || at < 0 || s.known {
@@ -691,8 +687,7 @@ func (p *Parser) resourceRef(h ResourceRef, s rawjson.Span) {
 	}
 }
 
-// thread reads the thread of a Messages request. A thread is created, or continues from a stored
-// answer.
+// thread reads the thread of a Messages request.
 func (p *Parser) thread(s rawjson.Span) {
 	if !p.traits.Threads || s.Empty() || IsNull(p.Body, s) {
 		return

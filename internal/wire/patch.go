@@ -55,8 +55,7 @@ func ReadObject(raw []byte, known *View) (o Object, err error) {
 	return o, nil
 }
 
-// endOfMessages returns the index after the list of messages at index at, or 0 if the list is
-// elsewhere or the view is of other bytes.
+// endOfMessages returns the index after the list of messages at index at, or 0 if the list is elsewhere.
 func (v *View) endOfMessages(raw []byte, at int) int {
 	// The view must be of this slice, not of equal bytes.
 	if v == nil || len(v.Messages) == 0 || len(raw) != len(v.Raw) || &raw[0] != &v.Raw[0] || raw[at] != '[' {

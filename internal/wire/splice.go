@@ -373,12 +373,12 @@ func (v *View) inContent(b *Block) bool {
 	return b.Span.Start >= c.Start && b.Span.End <= c.End
 }
 
-// toRebuild returns the messages that need a rebuild: their content gets new elements, or is split.
-// The rebuild applies all other edits of their content, too.
+// toRebuild returns the messages that need a rebuild.
 func (v *View) toRebuild(edits []Edit) map[int32]bool {
 	var out map[int32]bool
 	for i := range edits {
 		e := &edits[i]
+		// A rebuild applies all edits of a content, so only new elements and splits ask for one.
 		if v.Traits().FlatItems || e.Op != OpBefore && e.Op != OpAfter && e.Op != OpSplit || e.Block < 0 ||
 			e.Block >= len(v.Blocks) {
 			continue
@@ -419,8 +419,7 @@ func (v *View) insert(b *Block, e *Edit) (Cut, error) {
 	return Cut{}, fmt.Errorf("%w: nothing can be put beside this %s", ErrEdit, b.Kind)
 }
 
-// rebuild writes a message with new elements in its content. Unedited blocks and the bytes around
-// the content stay the client's.
+// rebuild writes a message with new elements in its content.
 func (v *View) rebuild(m int32, edits []Edit) (Cut, error) {
 	msg := &v.Messages[m]
 	if string(msg.Content.Of(v.Raw)) == "null" {
@@ -440,6 +439,7 @@ func (v *View) rebuild(m int32, edits []Edit) (Cut, error) {
 		if len(out) > 0 {
 			out = append(out, ',')
 		}
+		// The bytes around the content stay the client's.
 		out = append(out, v.Raw[msg.Span.Start:msg.Content.Start]...)
 		out = append(append(append(out, '['), elements...), ']')
 		out = append(out, v.Raw[msg.Content.End:msg.Span.End]...)
@@ -550,8 +550,7 @@ func (v *View) adjoin(a, b int) bool {
 	return v.Raw[i] == ',' && rawjson.SkipSpace(v.Raw, i+1) == int(v.Blocks[b].Span.Start)
 }
 
-// items returns the cut that removes whole items of an input, with the comma after them or, at the
-// end, before them.
+// items returns the cut that removes whole items of an input with one comma.
 func (v *View) items(start, end int32) Cut {
 	if i := rawjson.SkipSpace(v.Raw, int(end)); v.Raw[i] == ',' {
 		return Cut{start, int32(rawjson.SkipSpace(v.Raw, i+1)), nil}

@@ -8,7 +8,7 @@
 // system prompt and tools stand first or last. So a program usually has three steps. After a larger
 // change, such as a fold, the encoder also searches the base for the remaining middle.
 //
-// A program is a head, the steps, and all literals in one piece. The head holds four bytes of
+// A program is a head, the steps, and all literals in one piece. The head has four bytes of
 // magic, the length of the body, the seed of its hash and the hash, the length of the base, and the
 // number of steps. A step is a length, with a lowest bit of 1 for a literal; a copy adds its offset
 // in the base. The literals are their length, a byte that says whether zstd compresses them, and

@@ -117,6 +117,7 @@ func (*EdgeDriver) Read(sent bool, _ int, h http.Header, _ []byte) (v retain.Ver
 	} else {
 		v.Handle = h.Get(Handle)
 	}
+	// Neither field is for the client.
 	delete(h, Handle)
 	delete(h, Delta)
 	return v

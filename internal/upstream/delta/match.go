@@ -9,7 +9,6 @@ import (
 	"math/bits"
 )
 
-// step is a part of a body: a copy from the base, or a literal.
 type step struct {
 	from int // offset in the base, -1 for a literal
 	len  int
@@ -27,7 +26,7 @@ const (
 	prime = 0x9e3779b97f4a7c15
 )
 
-// match returns the steps that build body from base. Both begin with the same front bytes.
+// match returns the steps that build body from base. Both begin with common equal bytes.
 func match(steps []step, base, body []byte, common int) []step {
 	back := suffix(base[common:], body[common:])
 	steps = put(steps, 0, common)
@@ -35,7 +34,6 @@ func match(steps []step, base, body []byte, common int) []step {
 	return put(steps, len(base)-back, back)
 }
 
-// put appends a step unless its length is 0.
 func put(steps []step, from, n int) []step {
 	if n == 0 {
 		return steps
@@ -43,13 +41,13 @@ func put(steps []step, from, n int) []step {
 	return append(steps, step{from, n})
 }
 
-// prefix returns the length of the common prefix of two texts.
 func prefix(a, b []byte) int {
 	n, i := min(len(a), len(b)), 0
 	for i+chunk <= n && bytes.Equal(a[i:i+chunk], b[i:i+chunk]) {
 		i += chunk
 	}
 	for ; i+8 <= n; i += 8 {
+		// The first differing byte of the word is the lowest one that is not zero.
 		if x := binary.LittleEndian.Uint64(a[i:]) ^ binary.LittleEndian.Uint64(b[i:]); x != 0 {
 			return i + bits.TrailingZeros64(x)/8
 		}
@@ -60,7 +58,6 @@ func prefix(a, b []byte) int {
 	return i
 }
 
-// suffix returns the length of the common suffix of two texts.
 func suffix(a, b []byte) int {
 	n := min(len(a), len(b))
 	a, b = a[len(a)-n:], b[len(b)-n:]
@@ -79,9 +76,7 @@ func suffix(a, b []byte) int {
 	return n - i
 }
 
-// between appends the steps for the middle of the body, which differs from old in its first and
-// last byte. at is the offset of old in the base. Each byte is read a bounded number of times, for
-// any input.
+// between appends the steps for the middle of the body. at is the offset of old in the base.
 func between(steps []step, old, body []byte, at int) []step {
 	if len(old) < window || len(body) < window {
 		return put(steps, -1, len(body))
@@ -89,6 +84,7 @@ func between(steps []step, old, body []byte, at int) []step {
 	places := newIndex(old)
 	said, i := 0, 0 // end of the encoded part; start of the window
 	sum := hash(body[:window])
+	// The window only moves forward, so each byte is read a bounded number of times, for any input.
 	for {
 		if from, ok := places.find(sum, old, body[i:i+window]); ok {
 			from, i := grow(old, body, from, i, said)
@@ -108,15 +104,15 @@ func between(steps []step, old, body []byte, at int) []step {
 	}
 }
 
-// grow extends a match backwards, but not into the encoded part.
 func grow(old, body []byte, from, i, said int) (int, int) {
+	// Only every stride-th window is indexed, so a match usually begins earlier.
 	for from > 0 && i > said && old[from-1] == body[i-1] {
 		from, i = from-1, i-1
 	}
 	return from, i
 }
 
-// leaving is the weight of the byte that leaves a window.
+// leaving is the hash's weight of a byte that leaves the window.
 var leaving = func() uint64 {
 	p := uint64(1)
 	for range window - 1 {
@@ -125,7 +121,6 @@ var leaving = func() uint64 {
 	return p
 }()
 
-// hash returns the rolling hash of a window.
 func hash(b []byte) (sum uint64) {
 	for _, c := range b {
 		sum = sum*prime + uint64(c)
@@ -133,7 +128,6 @@ func hash(b []byte) (sum uint64) {
 	return sum
 }
 
-// index finds windows of a text.
 type index struct {
 	shift int
 	at    []int32 // offset of a window plus 1, 0 for none
@@ -144,6 +138,7 @@ func newIndex(text []byte) index {
 	size := bits.Len(uint(2 * n))
 	x := index{shift: 64 - size, at: make([]int32, 1<<size)}
 	for i := 0; i+window <= len(text); i += stride {
+		// The first window of a hash wins; a collision costs compression, never correctness.
 		if slot := x.slot(hash(text[i : i+window])); *slot == 0 {
 			*slot = int32(i + 1)
 		}

@@ -69,7 +69,6 @@ func (s Seed) Append(dst []byte, base, body Text) (program []byte, shared int) {
 	return appendLiterals(dst, steps, body.Body, said), shared
 }
 
-// appendLiterals appends the literals of a body, said bytes in all.
 func appendLiterals(dst []byte, steps []step, body []byte, said int) []byte {
 	dst = binary.AppendUvarint(dst, uint64(said))
 	all, at, one := make([]byte, 0, said), 0, len(steps) == 1
@@ -109,13 +108,14 @@ func Size(program []byte) (int64, error) {
 	return int64(n), nil
 }
 
-// Make builds a program's body from a base. It returns [ErrTooLarge] for a body of more than most
-// bytes, and allocates no more than the body and a decoder's window.
+// Make builds a program's body from a base. It returns [ErrTooLarge] for a body of more than limit bytes, and
+// allocates no more than the body and a decoder's window.
 func Make(base, program []byte, limit int64) ([]byte, error) {
 	size, err := Size(program)
 	if err != nil {
 		return nil, err
 	}
+	// The claimed size is checked before any memory is allocated for it.
 	if size > limit {
 		return nil, ErrTooLarge
 	}
@@ -158,7 +158,6 @@ func Make(base, program []byte, limit int64) ([]byte, error) {
 	return body, nil
 }
 
-// reader parses untrusted input.
 type reader struct{ rest []byte }
 
 func (r *reader) magic() bool {
@@ -167,7 +166,6 @@ func (r *reader) magic() bool {
 	return ok
 }
 
-// sum reads the seed and the hash of the body.
 func (r *reader) sum() (seed Seed, sum wire.Hash, ok bool) {
 	if len(r.rest) < 8+len(sum) {
 		return 0, sum, false
@@ -177,7 +175,7 @@ func (r *reader) sum() (seed Seed, sum wire.Hash, ok bool) {
 	return seed, sum, true
 }
 
-// number reads a number of at most most.
+// number reads a number up to limit.
 func (r *reader) number(limit int) (int, bool) {
 	n, size := binary.Uvarint(r.rest)
 	if size <= 0 || n > uint64(limit) {
@@ -187,7 +185,6 @@ func (r *reader) number(limit int) (int, bool) {
 	return int(n), true
 }
 
-// steps reads steps that build size bytes from a base, and calls do for each.
 func (r *reader) steps(base, size int, do func(step)) error {
 	count, ok := r.number(len(r.rest)) // each has a byte at least
 	if !ok {
@@ -216,7 +213,6 @@ func (r *reader) steps(base, size int, do func(step)) error {
 
 var unpackers sync.Pool // of *zstd.Decoder
 
-// literals reads the literals, which are the rest of a program.
 func (r *reader) literals(said int) ([]byte, error) {
 	if n, ok := r.number(said); !ok || n != said || len(r.rest) == 0 {
 		return nil, ErrProgram

@@ -12,7 +12,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// piece is the number of bytes per hash. Both sides must use the same value.
+// piece is the number of bytes per hash, equal on both sides.
 const piece = 64 << 10
 
 // Seed makes hashes unpredictable, so that authors of content cannot produce collisions.
@@ -41,7 +41,6 @@ func (s Seed) Text(body []byte) Text {
 	return Text{body, sums}
 }
 
-// sum returns the hash of a whole text: the hash of its pieces' hashes.
 func (s Seed) sum(t Text) wire.Hash {
 	all := make([]byte, 0, len(t.Sums)*len(wire.Hash{}))
 	for i := range t.Sums {
@@ -50,7 +49,6 @@ func (s Seed) sum(t Text) wire.Hash {
 	return xxh3.Hash128Seed(all, uint64(s)).Bytes()
 }
 
-// commonPrefix returns the length of the common prefix of two texts.
 func commonPrefix(base, body Text) int {
 	n := 0
 	// Equal hashes skip whole pieces, so only the bytes around the first difference are read.

@@ -111,13 +111,13 @@ func (s *Site) Plan(a *Answered) (f *Fold) {
 
 var errNoPrefill = errors.New("the format has no request by which a box reads a history")
 
-// foldBody returns the request that makes the server read a history: for one token, without
-// streaming.
+// foldBody returns the request that makes the server read a history.
 func foldBody(v *wire.View, body []byte) ([]byte, error) {
 	c, ok := v.Format.Codec().(wire.Prefiller)
 	if !ok {
 		return nil, errNoPrefill
 	}
+	// One token, and no stream: only the reading matters.
 	return wire.Patch(body, append(c.Prefill(), wire.Member{Name: "stream", Value: []byte("false")},
 		wire.Member{Name: "stream_options"})...)
 }
@@ -132,6 +132,7 @@ func (f *Fold) Start() {
 	if ctx == nil {
 		return
 	}
+	// The client's next request often follows at once, and would interrupt the fold.
 	s.Clock.After(f.wait, Doing, func() {
 		// A configuration that has ended meanwhile may have closed the state.
 		if ctx.Err() == nil && s.Pin() {
@@ -161,12 +162,10 @@ func (f *Fold) run(ctx context.Context) {
 	}
 }
 
-// send makes the server read the fold, and commits the fold to the conversation.
 func (f *Fold) send(ctx context.Context, slot int) {
 	at, format := f.site.Now(), f.View.Format
 	e := &selfrequest.Request{
-		Kind: selfrequest.Fold, Target: f.to, Tokens: f.plan.Process, Session: f.Session,
-		Tenant: f.Tenant,
+		Kind: selfrequest.Fold, Target: f.to, Tokens: f.plan.Process, Session: f.Session, Tenant: f.Tenant,
 	}
 	e.Adapt = func(_ *selfrequest.Site, r *http.Request) ([]byte, error) {
 		caddyhttp.SetVar(r.Context(), "llm_slot", slot)

@@ -21,11 +21,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// Agents are the agents that conversations have at servers with the REST API. They live
-// as long as the process; the zero value has none. All methods may be called from several
-// goroutines.
+// Agents are the agents of conversations at servers with the REST API. They live as long as the process; the zero
+// value has none. All methods may be called from several goroutines.
 type Agents struct {
-	names func() (secret.Key, error) // by which they are found again after a restart
+	names func() (secret.Key, error) // key of their names at the server, the same after a restart
 
 	mu    sync.Mutex
 	pool  *lru.Pool[sessioncache.Tenant] // of agents, each of size 1
@@ -41,8 +40,7 @@ func Of(s *state.State) *Agents {
 	})
 }
 
-// limit sets how many agents are known, and the time for which one that is not used is. Of
-// several sites the last one opened decides.
+// limit sets the number of agents and their idle lifetime. Of several sites the last one opened decides.
 func (s *Agents) limit(size int, life time.Duration, now func() time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,40 +58,39 @@ func (s *Agents) limit(size int, life time.Duration, now func() time.Time) {
 	s.known.SetTTL(life)
 }
 
-// conversation is what an agent is for.
+// conversation is the key of an agent.
 type conversation struct {
 	retain.Side
 	session string    // its public id
-	begins  wire.Hash // of the model, and of what was said first
+	begins  wire.Hash // hash of the model and the first turn
 }
 
-// agent is one of them. An agent is one conversation and does one thing at a time: what
-// is known of it belongs to whoever has its turn.
+// agent is one agent. Its turn guards the first fields: an agent does one thing at a time.
 type agent struct {
 	turn chan struct{} // has room for one
 
 	id      string    // "" for not made yet
 	prompt  wire.Hash // of the system prompt that it has
-	last    string    // the answer that its conversation ends with, "" for nobody knows
+	last    string    // answer at the end of its conversation, "" for unknown
 	preface bool      // its server takes no memory blocks: the prompt goes with a message
-	dirty   bool      // it may have said and heard things that are not of the conversation
+	dirty   bool      // its history may contain more than the conversation
 
 	// With the lock of all:
 
+	// The lock of the cache guards the fields below.
 	users int
 	shown Report
 }
 
-// Report is what an operator may see of an agent.
+// Report is an operator's view of an agent.
 type Report struct {
 	// Agent is the id by which the server knows it.
 	Agent string `json:"agent"`
-	// Session is the public id of the session that it is for.
+	// Session is the public id of its session.
 	Session string `json:"session"`
-	// Prompt is a hash of the system prompt that it has.
+	// Prompt is a hash of its system prompt.
 	Prompt string `json:"prompt"`
-	// Preface reports that the prompt goes with the messages, since the server takes no
-	// memory blocks.
+	// Preface reports that the prompt goes with the messages, since the server takes no memory blocks.
 	Preface bool `json:"preface,omitempty"`
 	// Busy reports that it is at work.
 	Busy bool `json:"busy,omitempty"`
@@ -101,15 +98,16 @@ type Report struct {
 	Expires time.Time `json:"expires"`
 }
 
-// take waits for the turn of a conversation's agent.
 func (s *Agents) take(ctx context.Context, k conversation) (*agent, error) {
 	s.known.Lock()
 	var a *agent
 	if found := s.known.Get(k); found != nil {
 		a = found.Value
+		// Agents in use are not evicted, also while a request waits for its turn.
 		a.users++
 		s.known.Use(found)
 	} else {
+		// Nothing is known of its history yet.
 		a = &agent{turn: make(chan struct{}, 1), dirty: true, users: 1}
 		s.known.Put(k, k.Tenant, a, 1)
 	}
@@ -125,20 +123,19 @@ func (s *Agents) take(ctx context.Context, k conversation) (*agent, error) {
 	}
 }
 
-// give ends the turn.
 func (s *Agents) give(k conversation, a *agent) {
 	s.known.Lock()
 	a.users--
 	if e := s.known.Get(k); e != nil && e.Value == a {
 		s.known.Use(e)
 	}
+	// A copy, because reports must not wait for an agent's turn.
 	a.shown = Report{Agent: a.id, Session: k.session, Prompt: hex.EncodeToString(a.prompt[:8]), Preface: a.preface}
 	s.known.Unlock()
 	<-a.turn
 }
 
-// Forget has nothing go on any more from an answer that an agent of a tenant's has given, which
-// empties it before it is used again. One that is at work is about to give another.
+// Forget makes a deleted answer unusable as a base. Its agent is emptied before its next use.
 func (s *Agents) Forget(side retain.Side, id string) {
 	if id == "" || !s.lock() {
 		return
@@ -155,6 +152,7 @@ func (s *Agents) Forget(side retain.Side, id string) {
 				a.last, a.dirty = "", true
 			}
 			<-a.turn
+		// A busy agent is about to give another answer.
 		default:
 		}
 	}
@@ -176,8 +174,7 @@ func (s *Agents) forgetSession(t sessioncache.Tenant, id string) {
 	}
 }
 
-// claim makes an agent that was found at the server that of a conversation, unless it is
-// another's.
+// claim assigns an agent found at the server to a conversation, unless another conversation has it.
 func (s *Agents) claim(a *agent, id string) bool {
 	s.known.Lock()
 	defer s.known.Unlock()
@@ -190,14 +187,13 @@ func (s *Agents) claim(a *agent, id string) bool {
 	return true
 }
 
-// name takes down the id of an agent that has just been made.
 func (s *Agents) name(a *agent, id string) {
 	s.known.Lock()
 	defer s.known.Unlock()
 	a.id, a.shown.Agent = id, id
 }
 
-// Report tells of all agents.
+// Report returns the reports of all agents.
 func (s *Agents) Report() []Report {
 	all := []Report{}
 	if !s.lock() {
@@ -217,7 +213,7 @@ func (s *Agents) Report() []Report {
 	return all
 }
 
-// lock locks the agents, and reports whether any site has them.
+// lock locks the agents, and reports whether any site has opened them.
 func (s *Agents) lock() bool {
 	s.mu.Lock()
 	known := s.known
@@ -231,6 +227,7 @@ func (s *Agents) lock() bool {
 
 // Those things are counted that befall agents.
 const (
+	// Events of agents.
 	made      = "made"
 	found     = "found"     // at the server, after a restart or an eviction of ours
 	emptied   = "emptied"   // its conversation was another one

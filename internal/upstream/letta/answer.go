@@ -16,16 +16,14 @@ import (
 
 type object = map[string]any
 
-// again reports whether a request is a retry by its client, and not a request for another answer.
+// again reports whether a request is its client's retry.
 func again(h http.Header, o *retain.Outcome) bool {
 	n, _ := strconv.Atoi(h.Get("X-Stainless-Retry-Count"))
 	return n > 0 || o.Mark != "" && o.Mark == mark(h)
 }
 
-// maxMark bounds the idempotency keys to remember, in bytes.
 const maxMark = 255
 
-// mark returns the client's idempotency key, which identifies a retry.
 func mark(h http.Header) string {
 	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
 		if key := h.Get(name); key != "" && len(key) <= maxMark {
@@ -35,7 +33,7 @@ func mark(h http.Header) string {
 	return ""
 }
 
-// answer answers a request with a stored outcome and the given text, "" for an empty answer.
+// answer answers a request with a stored outcome and the given text.
 func (s *said) answer(w http.ResponseWriter, o *retain.Outcome, text string, now time.Time) error {
 	events := s.completion(o.Handle, text, now)
 	if s.items() {
@@ -63,7 +61,6 @@ func (s *said) answer(w http.ResponseWriter, o *retain.Outcome, text string, now
 	return httpx.Respond(w, http.StatusOK, kind, body)
 }
 
-// mustJSON marshals values that cannot fail.
 func mustJSON(v any) []byte {
 	out, err := json.Marshal(v)
 	if err != nil {
@@ -72,8 +69,7 @@ func mustJSON(v any) []byte {
 	return out
 }
 
-// response returns the events of an answer in the Responses API. The last event holds the whole
-// response.
+// response returns an answer's events in the Responses API.
 func (s *said) response(id, text string, now time.Time) (events []object) {
 	a := speaker{id: id, model: s.model, at: now, emit: func(e object) { events = append(events, e) }}
 	a.begin()
@@ -82,8 +78,7 @@ func (s *said) response(id, text string, now time.Time) (events []object) {
 	return events
 }
 
-// completion returns an answer of chat completions: one object, or chunks. The first chunk holds
-// only the role.
+// completion returns an answer of chat completions: one object, or chunks.
 func (s *said) completion(id, text string, now time.Time) (events []object) {
 	emit := func(kind string, choice object) {
 		choice["index"] = 0
@@ -97,6 +92,7 @@ func (s *said) completion(id, text string, now time.Time) (events []object) {
 		return events
 	}
 	const chunk = "chat.completion.chunk"
+	// The first chunk has the role only, as OpenAI sends it.
 	emit(chunk, object{"delta": object{"role": "assistant", "content": ""}, "finish_reason": nil})
 	if text != "" {
 		emit(chunk, object{"delta": object{"content": text}, "finish_reason": nil})

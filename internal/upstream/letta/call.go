@@ -12,13 +12,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// maxReply bounds a response to an internal request, in bytes: an agent is listed with all of
-// its tools and blocks.
+// maxReply bounds a response to an internal request, in bytes. Agents are listed with all tools and blocks.
 const maxReply = 8 << 20
 
 var errLongReply = errors.New("letta: the answer of the server is too long")
 
-// reply is the response to an internal request.
 type reply struct {
 	header http.Header
 	status int
@@ -45,11 +43,9 @@ func (a *reply) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// refusal returns the client's error for an error reply.
 func (a *reply) refusal() *refusal { return failed(a.header, a.status, a.body) }
 
-// call sends an internal request along the client's route. Temporary failures of the server are
-// returned as a *refusal.
+// call sends an internal request along the client's route.
 func (v *visit) call(method, path, query string, body object) (*reply, error) {
 	a := &reply{header: http.Header{}}
 	q := v.request(httpx.Isolate(v.r, a), method, path, query, body)
@@ -62,6 +58,7 @@ func (v *visit) call(method, path, query string, body object) (*reply, error) {
 			Status:  http.StatusBadGateway,
 			Message: httpx.Unreached[http.StatusBadGateway],
 		}}
+	// Temporary failures are the client's to repeat. Others tell which endpoints the server has.
 	case a.status >= 500 && a.status != http.StatusNotImplemented, a.status == http.StatusTooManyRequests,
 		a.status == http.StatusUnauthorized, a.status == http.StatusConflict:
 		return nil, a.refusal()
@@ -69,13 +66,13 @@ func (v *visit) call(method, path, query string, body object) (*reply, error) {
 	return a, nil
 }
 
-// request returns a request to the API that replaces r.
 func (v *visit) request(r *http.Request, method, path, query string, body object) *http.Request {
 	q := r.WithContext(r.Context())
 	u := *r.URL
 	u.Path, u.RawPath, u.RawQuery = v.base+path, "", query
 	q.Method, q.URL, q.RequestURI = method, &u, u.RequestURI()
 	q.Header = httpx.ClonePlain(r.Header)
+	// They describe the client's body, or would make the server repeat an earlier response.
 	for _, name := range []string{
 		"Content-Encoding", "Transfer-Encoding", "Content-Type", "Content-Length",
 		"Idempotency-Key", "X-Idempotency-Key",
@@ -94,7 +91,6 @@ func (v *visit) request(r *http.Request, method, path, query string, body object
 	return q
 }
 
-// failed returns the client's error for an error of the server.
 func failed(h http.Header, status int, body []byte) *refusal {
 	return &refusal{*httpx.ReadFailure(wire.OpenAIResponses, status, h, body)}
 }

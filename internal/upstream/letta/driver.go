@@ -31,7 +31,6 @@ func (d driver) Name() string {
 // Once implements [retain.Driver]. Each answer is a fork of its own, which stays.
 func (driver) Once() bool { return false }
 
-// request returns the request to retain.
 func (s *said) request(agents bool) (*retain.Request, error) {
 	whole, err := s.with(s.whole(), s.system())
 	if err != nil {
@@ -50,6 +49,7 @@ func (s *said) request(agents bool) (*retain.Request, error) {
 			return nil, err
 		}
 	}
+	// An answer of another model, or under other instructions, cannot be continued.
 	h := sha256.New()
 	h.Write([]byte(s.model))
 	h.Write([]byte{0})
@@ -60,7 +60,6 @@ func (s *said) request(agents bool) (*retain.Request, error) {
 	return r, nil
 }
 
-// with returns the request with the given turns, and instructions if there are any.
 func (s *said) with(turns []message, instructions []byte) ([]byte, error) {
 	return wire.Patch(
 		s.body, wire.Member{Name: lists[s.format], Value: s.list(turns)},
@@ -101,7 +100,6 @@ func (driver) Hear(r *retain.Request, stream bool) retain.Ear {
 	return &ear{of: r, decoder: wire.NewDecoder(wire.OpenAIResponses, stream), stream: stream}
 }
 
-// ear observes an answer up to its end.
 type ear struct {
 	of      *retain.Request
 	decoder *wire.Decoder
@@ -109,7 +107,6 @@ type ear struct {
 	body    []byte
 }
 
-// maxAnswer bounds the buffer for an answer in one piece, in bytes.
 const maxAnswer = 8 << 20
 
 // Feed implements [retain.Ear].
@@ -142,7 +139,6 @@ func (e *ear) Feed(p []byte) (v retain.Verdict) {
 	return retained(e.of, t.ID, t.Text)
 }
 
-// retained returns the verdict that a request is retained together with its answer.
 func retained(r *retain.Request, handle, text string) retain.Verdict {
 	answer := message{parts: []part{{raw: string(rawjson.Quote(text))}}}
 	return retain.Verdict{

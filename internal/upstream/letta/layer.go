@@ -22,21 +22,20 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// Site is a site with Letta behind it.
+// Site is a site in front of Letta.
 type Site struct {
 	engine  *retain.Engine
-	headers bool // answers say how their requests went
-	// What is there where conversations have agents of their own, options nil elsewhere.
+	headers bool // responses report how their requests went
+	// With an agent for each conversation; options is nil otherwise.
 	options *upstream.Agents
 	agents  *Agents
-	names   *tenant.Key // by which agents are found again
+	names   *tenant.Key // key of the agents' names at the server
 
 	log *zap.Logger
 	now func() time.Time
 }
 
-// Open returns the site of an upstream, nil if that is no Letta that is spoken to as
-// this package does.
+// Open returns the site of an upstream, nil for any other than Letta with its default format.
 func Open(
 	store *state.State, engines *relay.Engines, o *relay.Options, up *upstream.Profile, now func() time.Time,
 ) *Site {
@@ -44,8 +43,7 @@ func Open(
 		return nil
 	}
 	s := &Site{
-		engine: engines.Of(driver{up.Agents != nil}), headers: up.Headers, log: up.Log, now: now,
-		options: up.Agents,
+		engine: engines.Of(driver{up.Agents != nil}), headers: up.Headers, log: up.Log, now: now, options: up.Agents,
 	}
 	if s.options != nil {
 		s.agents = Of(store)
@@ -59,9 +57,8 @@ func Open(
 	return s
 }
 
-// Layer returns next with what Letta needs before it. of says of which conversation a
-// request is, name how the client calls its session, "" for not at all. A site of nil
-// returns next itself.
+// Layer returns next behind the layer for Letta. of returns the conversation of a request, name is the client's
+// name of its session, "" for none. A nil site returns next itself.
 func (s *Site) Layer(next caddyhttp.Handler, of func(*http.Request) retain.Key, name string) caddyhttp.Handler {
 	if s == nil {
 		return next
@@ -69,7 +66,6 @@ func (s *Site) Layer(next caddyhttp.Handler, of func(*http.Request) retain.Key, 
 	return &talk{s, next, of, name}
 }
 
-// talk is the layer.
 type talk struct {
 	*Site
 	next caddyhttp.Handler
@@ -77,7 +73,7 @@ type talk struct {
 	name string
 }
 
-// ServeHTTP implements caddyhttp.Handler. What is not understood passes.
+// ServeHTTP implements caddyhttp.Handler. Requests in other formats are forwarded unmodified.
 func (t *talk) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	p, ok := httpx.Whole(r)
 	f, known := wire.Detect(r.Method, r.URL.Path)
@@ -94,8 +90,7 @@ func (t *talk) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	})
 	if why, ok := err.(refused); ok { //nolint:errorlint // it is never wrapped
 		return httpx.Fail(w, f, &translate.Failure{
-			Status: http.StatusBadRequest, Type: "invalid_request_error",
-			Message: string(why),
+			Status: http.StatusBadRequest, Type: "invalid_request_error", Message: string(why),
 		})
 	}
 	if request == nil {
@@ -104,7 +99,7 @@ func (t *talk) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	request.Mark = mark(r.Header)
 	k, next := t.of(r), withoutOwnCalls(t.next)
 	if t.options != nil {
-		k.Conversation = said.begins() // whatever the system prompt is
+		k.Conversation = said.begins() // an agent's system prompt may change
 		next = &rest{t.Site, t.next, conversation{k.Side, k.Session, k.Conversation}, t.name}
 	}
 	if o, all := t.engine.Answered(k, request); o != nil {

@@ -17,25 +17,22 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/framing"
 )
 
-// withoutOwnCalls is a layer that removes an agent's calls of its own tools, and their results, from responses.
-// A client would take them for calls to execute.
+// withoutOwnCalls removes an agent's calls of its own tools, and their results, from responses.
 func withoutOwnCalls(next caddyhttp.Handler) caddyhttp.Handler {
 	return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		a := without{at: map[int]int{}}
+		// A client would take them for calls to execute.
 		return httpx.NewEditor(w, a.event, func(body []byte) []byte { return fewer(body, "output") }).Serve(next, r)
 	})
 }
 
-// without filters one stream.
 type without struct {
 	at    map[int]int // an item's index for the client, by its original index; -1 for a removed item
 	shown int
 }
 
-// its are the kinds of items that only the agent needs.
 var its = map[string]bool{"function_call": true, "function_call_output": true}
 
-// event appends an event for the client, with a corrected index, or nothing.
 func (a *without) event(out []byte, e framing.Event) []byte {
 	if len(e.Data) == 0 {
 		return append(out, e.Raw...)
@@ -70,7 +67,6 @@ func (a *without) event(out []byte, e framing.Event) []byte {
 	return append(out, e.Raw...)
 }
 
-// fewer returns an object without the agent's own items in the list at path.
 func fewer(object []byte, path string) []byte {
 	list := gjson.GetBytes(object, path)
 	if !list.IsArray() || list.Index == 0 {

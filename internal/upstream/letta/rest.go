@@ -25,16 +25,13 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// rest is a layer before a server with the REST API, which makes it one that stores
-// responses and goes on from them, as the App Server does: a conversation has an agent of
-// its own, whose last answer is the one that can be gone on from. What goes on from
-// another, or from one of an agent that is not known, is told that it does not exist, and
-// comes again with all of it.
+// rest makes a server with the REST API store responses, as the App Server does. Each conversation has an agent,
+// and only the agent's last answer can be continued.
 type rest struct {
 	*Site
 	next caddyhttp.Handler
 	of   conversation
-	name string // the client's own for its session, "" for none
+	name string // the client's own name of its session, "" for none
 }
 
 // ServeHTTP implements caddyhttp.Handler.
@@ -55,6 +52,8 @@ func (t *rest) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		content: in.Get("input.0.content"),
 		from:    in.Get("previous_response_id").Str, stream: in.Get("stream").Bool(),
 	}
+	// A request that continues another answer gets the App Server's error, and comes again with the whole
+	// conversation.
 	if err = v.ready(); err == nil {
 		err = v.talk(w)
 	}
@@ -68,8 +67,7 @@ func (t *rest) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	return httpx.Fail(w, wire.OpenAIResponses, &why.Failure)
 }
 
-// missing says in the App Server's words that the answer that a request goes on from does
-// not exist: the client gets to see none of them.
+// missing answers with the App Server's error for an unknown answer.
 func (v *visit) missing(w http.ResponseWriter) error {
 	return httpx.Respond(w, http.StatusNotFound, "application/json", mustJSON(object{"error": object{
 		"message": "The response '" + v.from + "' does not exist or is no longer stored.", "type": "invalid_request_error",
@@ -77,7 +75,7 @@ func (v *visit) missing(w http.ResponseWriter) error {
 	}}))
 }
 
-// visit is one request to an agent whose turn it has.
+// visit is one request in its agent's turn.
 type visit struct {
 	*rest
 	*agent
@@ -86,11 +84,11 @@ type visit struct {
 	model   string
 	system  string       // the prompt
 	content gjson.Result // of the one message
-	from    string       // the answer that it goes on from, "" for all of it
+	from    string       // answer to continue, "" for the whole conversation
 	stream  bool
 }
 
-// ready has the agent hold what the message goes on from, and know the system prompt.
+// ready prepares the agent's history and system prompt for the message.
 func (v *visit) ready() error {
 	if v.from != "" {
 		if v.id == "" || v.from != v.last {
@@ -116,9 +114,9 @@ func (v *visit) ready() error {
 	return v.create()
 }
 
-// tag is how the server knows whose agent an agent is, over restarts of everybody: a
-// keyed hash.
+// tag is the agent's name at the server.
 func (v *visit) tag() string {
+	// Keyed, so that the server learns no credential, and the same after a restart of either side.
 	mac := hmac.New(sha256.New, v.names.Secret[:])
 	owner := v.names.Of(v.r)
 	mac.Write(owner[:])
@@ -127,9 +125,9 @@ func (v *visit) tag() string {
 	return hex.EncodeToString(mac.Sum(nil)[:16])
 }
 
-// find looks for the conversation's agent at the server. Only who names a session finds
-// one: others may begin alike.
+// find looks for the conversation's agent at the server.
 func (v *visit) find() error {
+	// Without a session's name, other conversations may begin alike.
 	if v.name == "" {
 		return nil
 	}
@@ -142,6 +140,7 @@ func (v *visit) find() error {
 		if id := one.Get("id").Str; one.Get("metadata.session").Str != tag || !isID(id) || !v.agents.claim(v.agent, id) {
 			continue
 		}
+		// Its history is unknown after a restart.
 		v.dirty, v.preface, v.last = true, false, ""
 		befallen.WithLabelValues(found).Inc()
 		has, err := v.call(http.MethodGet, v.id+"/core-memory/blocks/"+v.label(), "", nil)
@@ -156,14 +155,13 @@ func (v *visit) find() error {
 	return nil
 }
 
-// isID reports whether a text may stand in a path.
 func isID(id string) bool {
 	return id != "" && len(id) <= 128 && strings.IndexFunc(id, func(c rune) bool {
 		return c != '-' && c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')
 	}) < 0
 }
 
-// empty has the agent forget what was said. One that cannot is left.
+// empty clears the agent's history.
 func (v *visit) empty() error {
 	got, err := v.call(http.MethodPatch, v.id+"/reset-messages", "", object{"add_default_initial_messages": false})
 	switch {
@@ -176,18 +174,17 @@ func (v *visit) empty() error {
 		}
 		befallen.WithLabelValues(emptied).Inc()
 	default:
+		// An agent that cannot be cleared is replaced by a new one.
 		v.forget()
 	}
 	return nil
 }
 
-// forget leaves an agent.
 func (v *visit) forget() {
 	v.id, v.last, v.prompt = "", "", wire.Hash{}
 	befallen.WithLabelValues(forgotten).Inc()
 }
 
-// create makes an agent. Its system prompt is in a memory block, if the server takes one.
 func (v *visit) create() error {
 	tag := v.tag()
 	body := object{
@@ -206,6 +203,7 @@ func (v *visit) create() error {
 		return err
 	}
 	v.preface, v.prompt = false, digest(v.system)
+	// Without memory blocks the system prompt goes with a message.
 	if refusesBlocks(got.status) {
 		delete(body, "memory_blocks")
 		again, err := v.call(http.MethodPost, "", "", body)
@@ -230,7 +228,6 @@ func (v *visit) create() error {
 	return nil
 }
 
-// refusesBlocks reports whether an answer may mean that there are no memory blocks.
 func refusesBlocks(status int) bool {
 	return slices.Contains([]int{
 		http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound,
@@ -238,10 +235,9 @@ func refusesBlocks(status int) bool {
 	}, status)
 }
 
-// minRoom is for how many characters a block has room at least.
+// minRoom is the smallest size of a memory block, in characters: room for a longer prompt later.
 const minRoom = 20_000
 
-// block is the memory block with the system prompt.
 func (v *visit) block(whole bool) object {
 	hash := digest(v.system)
 	b := object{
@@ -262,11 +258,10 @@ func (v *visit) label() string {
 	return upstream.DefaultAgentBlock
 }
 
-// instruct has the agent know the system prompt. A server makes the prompt of an agent
-// anew when a block of it changes, and its model has to read all of it again: so only one
-// that has changed is written, and only between two runs of the agent.
+// instruct updates the agent's system prompt.
 func (v *visit) instruct() error {
 	want := digest(v.system)
+	// A changed block makes the model read the whole prompt again, so an equal one is not written.
 	if v.preface || v.prompt == want {
 		return nil
 	}
@@ -281,6 +276,7 @@ func (v *visit) instruct() error {
 	case !refusesBlocks(got.status):
 		return got.refusal()
 	}
+	// A 404 may mean the agent or the block.
 	there, err := v.call(http.MethodGet, v.id, "", nil)
 	switch {
 	case err != nil:
@@ -294,7 +290,6 @@ func (v *visit) instruct() error {
 	return nil
 }
 
-// talk sends the message, and gives the client the agent's answer.
 func (v *visit) talk(w http.ResponseWriter) error {
 	systemDigest := digest(v.system)
 	preface := ""
@@ -314,7 +309,8 @@ func (v *visit) talk(w http.ResponseWriter) error {
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // never fails
 	s := newSpoken(w, speaker{id: "resp_" + v.id + "_" + hex.EncodeToString(random[:]), model: v.model, at: v.now()})
-	v.dirty, v.last = true, "" // until it has answered
+	// A cut answer leaves an unknown history behind.
+	v.dirty, v.last = true, ""
 	if err := v.next.ServeHTTP(s, q); err != nil {
 		return err
 	}
@@ -336,7 +332,7 @@ func (v *visit) talk(w http.ResponseWriter) error {
 	return nil
 }
 
-// userContent is what a message of the user says, in the API's words.
+// userContent converts a user message to the API's form.
 func userContent(preface string, content gjson.Result) (any, error) {
 	text, plain := preface, true
 	parts := []object{}
@@ -370,20 +366,19 @@ func userContent(preface string, content gjson.Result) (any, error) {
 	return parts, nil
 }
 
-// digest tells system prompts apart.
 func digest(text string) (h wire.Hash) {
 	sum := sha256.Sum256([]byte(strings.ReplaceAll(text, "\x00", "")))
 	copy(h[:], sum[:])
 	return h
 }
 
-// refusal is what the client is told in place of an answer.
+// refusal is an error for the client.
 type refusal struct{ translate.Failure }
 
 func (r *refusal) Error() string { return strconv.Itoa(r.Status) + " " + r.Message }
 
-// gone says that an agent does not hold what a request goes on from.
+// gone reports that an agent's history does not end with the continued answer.
 var gone = &refusal{translate.Failure{Status: http.StatusNotFound}}
 
-// unknownResponse is the code of the error that says so.
+// unknownResponse is the App Server's code for it.
 const unknownResponse = "response_not_found"

@@ -26,7 +26,6 @@ type said struct {
 	turns []message
 }
 
-// message is a run of messages with one role.
 type message struct {
 	user  bool
 	parts []part
@@ -38,7 +37,7 @@ type part struct {
 	image bool
 }
 
-// refused is the reason why a request cannot be forwarded, a sentence for the client.
+// refused is a sentence for the client.
 type refused string
 
 func (r refused) Error() string { return string(r) }
@@ -55,8 +54,7 @@ const (
 // lists are the names of the list of messages, by format.
 var lists = map[wire.Format]string{wire.OpenAIResponses: "input", wire.OpenAIChat: "messages"}
 
-// read parses a request. It returns nil for an invalid request, and for one that refers to a stored
-// response itself. An error names the content that would be lost.
+// read parses a request. It returns nil for an invalid request. An error names the content that would be lost.
 func read(f wire.Format, body []byte) (*said, error) {
 	if !rawjson.ValidBytes(body) {
 		return nil, nil //nolint:nilnil // there is nothing to say of it
@@ -107,7 +105,6 @@ func read(f wire.Format, body []byte) (*said, error) {
 	return s, nil
 }
 
-// take adds an item.
 func (s *said) take(item gjson.Result) error {
 	if kind := item.Get("type").Str; kind == "reasoning" {
 		return nil
@@ -135,7 +132,6 @@ func (s *said) take(item gjson.Result) error {
 	return nil
 }
 
-// read1 parses the content of one message.
 func read1(content gjson.Result) (parts []part, err error) {
 	if content.Type == gjson.String {
 		return []part{{raw: content.Raw}}, nil
@@ -156,7 +152,6 @@ func read1(content gjson.Result) (parts []part, err error) {
 	return parts, err
 }
 
-// add appends parts to the current turn of that role, or begins a new turn.
 func (s *said) add(user bool, parts []part) {
 	n := len(s.turns)
 	switch {
@@ -168,7 +163,6 @@ func (s *said) add(user bool, parts []part) {
 	}
 }
 
-// text returns the texts of a turn, without images.
 func (t *message) text() string {
 	var b strings.Builder
 	for _, p := range t.parts {
@@ -179,7 +173,6 @@ func (t *message) text() string {
 	return b.String()
 }
 
-// hash identifies a turn.
 func (t *message) hash() (out wire.Hash) {
 	h := sha256.New()
 	if t.user {
@@ -208,7 +201,6 @@ func (s *said) begins() (out wire.Hash) {
 	return out
 }
 
-// history returns the hashes of all turns.
 func (s *said) history() []wire.Hash {
 	out := make([]wire.Hash, len(s.turns))
 	for i := range s.turns {
@@ -217,12 +209,13 @@ func (s *said) history() []wire.Hash {
 	return out
 }
 
-// system returns the whole system prompt as a JSON string, nil for none.
+// system returns the whole system prompt as a JSON string.
 func (s *said) system() []byte {
 	switch len(s.instructions) {
 	case 0:
 		return nil
 	case 1:
+		// The usual single text keeps the client's bytes.
 		return []byte(s.instructions[0])
 	}
 	texts := make([]string, len(s.instructions))
@@ -232,13 +225,13 @@ func (s *said) system() []byte {
 	return rawjson.Quote(strings.Join(texts, "\n\n"))
 }
 
-// whole returns the conversation as one user message. Servers read no other message: even the App
-// Server takes in earlier user messages, but drops the agent's.
+// whole returns the conversation as one user message.
 func (s *said) whole() []message {
 	n := len(s.turns)
 	if n == 1 && s.turns[0].user {
 		return s.turns
 	}
+	// Servers read no other message: even the App Server takes in earlier user messages, but drops the agent's.
 	last := message{user: true}
 	if s.turns[n-1].user {
 		// The last user message follows the transcript.
@@ -265,7 +258,6 @@ func (s *said) whole() []message {
 	return []message{{user: true, parts: append(parts, last.parts...)}}
 }
 
-// list writes turns as the format's list of messages.
 func (s *said) list(turns []message) []byte {
 	var b bytes.Buffer
 	b.WriteByte('[')
@@ -279,10 +271,8 @@ func (s *said) list(turns []message) []byte {
 	return b.Bytes()
 }
 
-// items reports whether the format has items, as the Responses API does, instead of messages.
 func (s *said) items() bool { return s.format.Traits().FlatItems }
 
-// message writes a turn. Texts keep their bytes.
 func (s *said) message(b *bytes.Buffer, t *message) {
 	role, kind := `"assistant"`, `"output_text"`
 	if t.user {

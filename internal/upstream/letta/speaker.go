@@ -29,7 +29,6 @@ func (s *speaker) send(kind string, members object) {
 	s.emit(members)
 }
 
-// state returns the response object.
 func (s *speaker) state(status string, output ...object) object {
 	if output == nil {
 		output = []object{}
@@ -44,7 +43,6 @@ func (s *speaker) state(status string, output ...object) object {
 	}
 }
 
-// item returns the message item with the given content.
 func (s *speaker) item(status string, content ...object) object {
 	if content == nil {
 		content = []object{}
@@ -56,7 +54,6 @@ func (s *speaker) part() object {
 	return object{"type": "output_text", "text": s.text.String(), "annotations": []any{}}
 }
 
-// within adds the position of a content part to an event.
 func within(members object) object {
 	members["output_index"], members["content_index"], members["item_id"] = 0, 0, answerID
 	return members
@@ -66,11 +63,11 @@ func (s *speaker) begin() {
 	s.send("response.created", object{"response": s.state("in_progress")})
 }
 
-// say appends text to the message.
 func (s *speaker) say(text string) {
 	if text == "" {
 		return
 	}
+	// An answer without text has no message item.
 	if s.text.Len() == 0 {
 		s.send("response.output_item.added", object{"output_index": 0, "item": s.item("in_progress")})
 		s.send("response.content_part.added", within(object{"part": s.part()}))
@@ -79,7 +76,6 @@ func (s *speaker) say(text string) {
 	s.send("response.output_text.delta", within(object{"delta": text}))
 }
 
-// end ends the answer with a status and the members of that status.
 func (s *speaker) end(status string, members object) {
 	var output []object
 	if s.text.Len() > 0 {

@@ -15,8 +15,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// spoken translates an agent's REST answer to the Responses API. The agent's thinking and its use
-// of tools are left out.
+// spoken translates an agent's REST answer to the Responses API, without its thinking and use of tools.
 type spoken struct {
 	httpx.Answer
 	speaker speaker
@@ -73,7 +72,6 @@ func (s *spoken) Take(p []byte) (int, error) {
 	return len(p), s.flush()
 }
 
-// flush writes the pending events to the client.
 func (s *spoken) flush() error {
 	if len(s.out) == 0 {
 		return nil
@@ -94,7 +92,6 @@ func (s *spoken) event(e framing.Event) {
 	}
 }
 
-// hear processes one of the agent's messages, or a piece of one.
 func (s *spoken) hear(m gjson.Result) {
 	switch m.Get("message_type").Str {
 	case "assistant_message":
@@ -119,6 +116,7 @@ func (s *spoken) hear(m gjson.Result) {
 		s.spend(m)
 	case "error_message":
 		s.fault = strings.TrimSpace(m.Get("message").Str + " " + m.Get("detail").Str)
+	// A comment keeps the client's connection alive as well.
 	case "ping":
 		s.out = append(s.out, ": ping\n"...)
 	default:
@@ -128,7 +126,6 @@ func (s *spoken) hear(m gjson.Result) {
 	}
 }
 
-// spend notes the usage of the answer.
 func (s *spoken) spend(u gjson.Result) {
 	s.speaker.usage = object{
 		"input_tokens": u.Get("prompt_tokens").Int(), "output_tokens": u.Get("completion_tokens").Int(),
@@ -138,7 +135,6 @@ func (s *spoken) spend(u gjson.Result) {
 	}
 }
 
-// close ends the answer according to the agent's stop reason or error.
 func (s *spoken) close() {
 	s.over = true
 	if s.fault == "" {
@@ -156,7 +152,6 @@ func (s *spoken) close() {
 	s.ended = true
 }
 
-// faults returns the error text for an agent's stop reason, "" for none.
 func faults(stop string) string {
 	switch stop {
 	case "end_turn", "tool_rule", "no_tool_call", "max_steps", "max_tokens_exceeded":
@@ -169,11 +164,11 @@ func faults(stop string) string {
 	return "the agent has stopped: " + stop
 }
 
-// finish ends an answer that was not cut. If the agent's stream lacks its end, so does the
-// client's.
+// finish ends an answer that was not cut.
 func (s *spoken) finish() error {
 	if s.stream != nil {
 		s.stream.End(s.event)
+		// If the agent's stream lacks its end, so does the client's.
 		if !s.over && s.stop != "" {
 			s.close()
 		}
@@ -205,7 +200,6 @@ func (s *spoken) finish() error {
 	return httpx.Respond(s.ResponseWriter, s.Status, "application/json", mustJSON(s.last["response"]))
 }
 
-// refusal returns the client's error for an error response, nil for any other.
 func (s *spoken) refusal() *refusal {
 	if s.Status == 0 || s.Status/100 == 2 {
 		return nil

@@ -98,6 +98,7 @@ func (a *Affinity) Select(
 	}
 	session, _ := caddyhttp.GetVar(r.Context(), "llm_session").(string)
 	if session == "" {
+		// Two random choices spread load nearly as well as a full search, and without a herd.
 		return quieter(anyOf(pool), anyOf(pool))
 	}
 	first, _ := caddyhttp.GetVar(r.Context(), "llm_conversation").(wire.Hash)
@@ -120,7 +121,6 @@ func (a *Affinity) Select(
 	return best.upstream
 }
 
-// bound returns the number of requests in flight at which a server is skipped.
 func (a *Affinity) bound(pool reverseproxy.UpstreamPool) float64 {
 	n, busy := 0, 1 // including this request
 	for _, u := range pool {
@@ -129,10 +129,10 @@ func (a *Affinity) bound(pool reverseproxy.UpstreamPool) float64 {
 			busy += u.NumRequests()
 		}
 	}
+	// A server may always have one request, even if the mean is lower.
 	return max(1, math.Floor(a.Load*float64(busy)/float64(max(n, 1))))
 }
 
-// candidate is a server with its weight for one conversation.
 type candidate struct {
 	upstream *reverseproxy.Upstream
 	weight   uint64
@@ -145,19 +145,18 @@ func (c candidate) or(o candidate) candidate {
 	return c
 }
 
-// weight returns a server's rendezvous hash for one conversation, which does not depend on the
-// other servers. A session's sub-agents have conversations, and so caches, of their own.
+// weight returns a server's rendezvous hash for one conversation.
 func weight(u *reverseproxy.Upstream, session string, first wire.Hash) uint64 {
 	var d xxhash.Digest
 	d.Reset()
 	_, _ = d.WriteString(u.Dial)
 	_, _ = d.Write([]byte{0})
 	_, _ = d.WriteString(session)
+	// A session's sub-agents have conversations, and so caches, of their own.
 	_, _ = d.Write(first[:])
 	return d.Sum64()
 }
 
-// anyOf chooses an available upstream at random, nil if there is none.
 func anyOf(pool reverseproxy.UpstreamPool) (chosen *reverseproxy.Upstream) {
 	seen := 0
 	for _, u := range pool {

@@ -18,8 +18,8 @@ import (
 // maxDetached bounds the requests of one tenant that go on without a client.
 const maxDetached = 8
 
-// Detached are the requests that go on without their client, and the account of
-// what is kept of all answers in case that they will.
+// Detached are the requests that continue without their client. They account for the buffers of all responses,
+// since any client may leave.
 type Detached struct {
 	mu      sync.Mutex
 	works   map[workKey]*work
@@ -35,7 +35,7 @@ var (
 	_ state.Stopper   = (*Detached)(nil)
 )
 
-// DetachedOf returns the requests of a state that go on without their client.
+// DetachedOf returns the detached requests of a state.
 func DetachedOf(s *state.State) *Detached {
 	return state.Part(s, func() *Detached { return new(Detached) })
 }
@@ -43,7 +43,7 @@ func DetachedOf(s *state.State) *Detached {
 // Budget implements [state.Holder].
 func (*Detached) Budget() memory.Part { return memory.Answers }
 
-// SetLimit implements [state.Holder]. An answer that finds no room is not kept.
+// SetLimit implements [state.Holder]. A response without room is not buffered for a retry.
 func (o *Detached) SetLimit(limit int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -57,13 +57,12 @@ func (o *Detached) Bytes() int64 {
 	return o.bytes
 }
 
-// tenantKept is one tenant's share.
 type tenantKept struct {
 	bytes int64
-	works []*work // the one without a client for longest first
+	works []*work // longest without a client first
 }
 
-// of returns a tenant's share. The lock is held.
+// of returns a tenant's share, with the lock taken.
 func (o *Detached) of(t sessioncache.Tenant) *tenantKept {
 	share := o.tenants[t]
 	if share == nil {
@@ -76,20 +75,19 @@ func (o *Detached) of(t sessioncache.Tenant) *tenantKept {
 	return share
 }
 
-// tidy forgets a share of nothing. The lock is held.
+// tidy drops an empty share, with the lock taken.
 func (o *Detached) tidy(t sessioncache.Tenant) {
 	if share := o.tenants[t]; share != nil && share.bytes == 0 && len(share.works) == 0 {
 		delete(o.tenants, t)
 	}
 }
 
-// reserve accounts for bytes that are about to be kept, and reports whether they may
-// be.
 func (o *Detached) reserve(t sessioncache.Tenant, n int64) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	defer o.tidy(t)
 	share := o.of(t)
+	// One tenant gets a quarter, so that none can push all others out.
 	if o.bytes+n > o.limit || share.bytes+n > o.limit/4 {
 		return false
 	}
@@ -98,7 +96,6 @@ func (o *Detached) reserve(t sessioncache.Tenant, n int64) bool {
 	return true
 }
 
-// release gives back what was reserved.
 func (o *Detached) release(t sessioncache.Tenant, n int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -107,7 +104,7 @@ func (o *Detached) release(t sessioncache.Tenant, n int64) {
 	o.tidy(t)
 }
 
-// add takes one in. It returns the oldest of its tenant if that has too many.
+// add adds detached work. It returns the tenant's oldest if there is too much.
 func (o *Detached) add(k *work) (oldest *work) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -120,7 +117,6 @@ func (o *Detached) add(k *work) (oldest *work) {
 	return oldest
 }
 
-// take gives one away, nil if there is none.
 func (o *Detached) take(key workKey) *work {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -131,7 +127,7 @@ func (o *Detached) take(key workKey) *work {
 	return k
 }
 
-// yield ends the one of a queue that was left first: a request waits for its slot.
+// yield ends the oldest work of a queue, for a request that waits for its slot.
 func (o *Detached) yield(queue string) {
 	o.mu.Lock()
 	var first *work
@@ -142,12 +138,12 @@ func (o *Detached) yield(queue string) {
 	}
 	o.mu.Unlock()
 	if first != nil {
+		// After the unlock: giving up removes the work from here.
 		first.giveUp()
 	}
 }
 
-// supersede ends those of a session that are for another request of a client: its conversation
-// goes on.
+// supersede ends a session's work for other requests: its conversation has moved on.
 func (o *Detached) supersede(t sessioncache.Tenant, asked Asked) {
 	if asked.Session == "" {
 		return
@@ -165,6 +161,7 @@ func (o *Detached) supersede(t sessioncache.Tenant, asked Asked) {
 	if len(all) == 0 {
 		return
 	}
+	// Only now, because most requests find no detached work.
 	origin := xxh3.Hash(asked.Body)
 	for _, k := range all {
 		if k.origin != origin {
@@ -190,7 +187,7 @@ func (o *Detached) ForgetSession(x *sessioncache.Session) {
 	}
 }
 
-// Stop implements [state.Stopper]: there is no site any more that a client could come back to.
+// Stop implements [state.Stopper]: without a site no client can come back.
 func (o *Detached) Stop() {
 	o.mu.Lock()
 	all := slices.Collect(maps.Values(o.works))
@@ -200,7 +197,6 @@ func (o *Detached) Stop() {
 	}
 }
 
-// remove forgets one.
 func (o *Detached) remove(k *work) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -159,7 +159,7 @@ func (a *Alive) Begin(status int) {
 	a.Send()
 }
 
-// Buffering implements [httpx.Receiver]. The lock is held.
+// Buffering implements [httpx.Receiver]. The lock is taken.
 func (a *Alive) Buffering() bool { return a.opened && !a.stream }
 
 // Take implements [httpx.Receiver].
@@ -195,7 +195,6 @@ func (a *Alive) FlushError() error {
 	return http.NewResponseController(a.ResponseWriter).Flush()
 }
 
-// tick sends a heartbeat if due, and schedules the next tick.
 func (a *Alive) tick() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -219,7 +218,6 @@ func (a *Alive) tick() {
 	a.timer.Reset(a.every)
 }
 
-// open opens the client's stream before the upstream responds.
 func (a *Alive) open() {
 	a.opened = true
 	h := a.ResponseWriter.Header()
@@ -229,8 +227,8 @@ func (a *Alive) open() {
 	a.ResponseWriter.WriteHeader(http.StatusOK)
 }
 
-// sign returns a heartbeat in the client's format.
 func (a *Alive) sign() string {
+	// Events within a response are valid only after its first event. Codex accepts them earlier.
 	if t := a.format.Traits(); t.Heartbeat != "" && (!t.HeartbeatWithin || a.begun || a.codex) {
 		return t.Heartbeat
 	}
@@ -245,8 +243,7 @@ func (a *Alive) Stop() {
 	a.timer.Stop()
 }
 
-// End handles the error of the next handlers. It returns no error for error routes if the client
-// already has a stream. A stream that was cut stays cut.
+// End handles the error of the next handlers. A stream that was cut stays cut.
 func (a *Alive) End(err error) error {
 	a.Stop() // heartbeats no longer write
 	if !a.opened {
@@ -277,10 +274,10 @@ func (a *Alive) End(err error) error {
 	if werr == nil {
 		werr = http.NewResponseController(a.ResponseWriter).Flush()
 	}
+	// No error for error routes: the client has a stream already.
 	return werr
 }
 
-// streamFailure returns an error response as the last event of a stream.
 func streamFailure(f wire.Format, status int, body []byte) []byte {
 	_, body = translate.ReadFailure(f, status, body).Write(f)
 	s := translate.NewStream(f, f, &translate.Answering{Stream: true})

@@ -35,7 +35,7 @@ type Overlay struct {
 	Observe bool
 	// Upstream is the site's upstream.
 	Upstream *upstream.Profile
-	// Store holds the beginnings of conversations and their later notes.
+	// Store has the beginnings of conversations and their later notes.
 	Store *overlay.Store
 	// Log gets errors.
 	Log *zap.Logger
@@ -55,8 +55,8 @@ type Conversation struct {
 	Ahead bool
 }
 
-// overlaying applies the overlay to requests in the upstream's format. The layer runs after the
-// translation and before the changes for the server.
+// overlaying applies the overlay in the upstream's format: after the translation, before the changes for the
+// server.
 type overlaying struct {
 	*Overlay
 	Conversation
@@ -75,15 +75,14 @@ func (o *Overlay) Watches() bool {
 	return o.switches() != overlay.Switches{} || o.byDefault() != overlay.Switches{} || !o.Upstream.Reports()
 }
 
-// switches returns the rules in force.
 func (o *Overlay) switches() overlay.Switches {
+	// Observation compares prompts, but changes none.
 	if o.Observe {
 		return overlay.Switches{}
 	}
 	return o.Rules.Over(o.byDefault())
 }
 
-// byDefault returns the rules for this kind of upstream.
 func (o *Overlay) byDefault() overlay.Switches {
 	switch {
 	case !o.Upstream.Local(), o.Upstream.Stateful():
@@ -133,7 +132,6 @@ func (o *overlaying) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// begin applies the overlay to a request.
 func (o *overlaying) begin(r *http.Request, body []byte) (*overlay.Transaction, error) {
 	c := overlay.Conversation{Session: o.Session, Tenant: string(o.Tenant[:]), Group: string(o.Tenant[:])}
 	if group := o.Sharing(r); group != "" {
@@ -165,7 +163,7 @@ var divergences = metric.CounterOf("divergence_total",
 	string(overlay.CauseOpening), string(overlay.CauseAnswer), string(overlay.CauseHistory), string(overlay.CauseShorter),
 	string(overlay.CauseBranch), string(overlay.CauseEvicted))
 
-// overlaidAnswer records the upstream's answer, because the client may send it back rewritten.
+// overlaidAnswer records the upstream's answer.
 type overlaidAnswer struct {
 	httpx.Answer
 	o       *overlaying
@@ -181,6 +179,7 @@ func (a *overlaidAnswer) Begin(status int) {
 	if status/100 == 2 && httpx.Coding(h) == "" {
 		switch kind := httpx.MediaType(h.Get("Content-Type")); {
 		case kind == "text/event-stream":
+			// The client may send the answer back rewritten, so the model's own bytes are kept.
 			a.stream, a.dec = true, wire.NewDecoder(a.o.format, true)
 		case httpx.IsJSON(kind):
 			a.dec = wire.NewDecoder(a.o.format, false)
@@ -210,7 +209,6 @@ func (a *overlaidAnswer) Take(p []byte) (int, error) {
 	return a.ResponseWriter.Write(p)
 }
 
-// finish reads the end of a response that has not been cut.
 func (a *overlaidAnswer) finish() {
 	if a.stream && a.dec != nil {
 		httpx.Guard(a.o.Log, "reading the end of an upstream's answer", func() {
@@ -220,8 +218,8 @@ func (a *overlaidAnswer) finish() {
 	}
 }
 
-// commit commits a complete answer to the conversation, once.
 func (a *overlaidAnswer) commit() {
+	// The end of a stream is reported twice: by its last event and by the connection.
 	if a.settled || !a.dec.Done() {
 		return
 	}

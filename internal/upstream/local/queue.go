@@ -42,7 +42,7 @@ const (
 // Queue bounds the concurrent requests to a local server, which has few slots, each with one cached
 // prefix. Users take turns, no matter how many agents each of them runs. Conversations go before
 // side requests, such as those for a title, unless a side request has waited for over 30 seconds. A
-// conversation gets the slot that holds its prefix if that slot is free, else the slot with the
+// conversation gets the slot that has its prefix if that slot is free, else the slot with the
 // prefix that costs least to read again.
 //
 // Responses to queued requests carry `X-Llm-Cache-Queue-Position`, the number of requests ahead on
@@ -81,7 +81,6 @@ func (q *Queue) Validate() error {
 	return nil
 }
 
-// limits returns the limits, with defaults for the unset ones.
 func (q *Queue) limits(slots int) queue.Limits {
 	l := queue.Limits{Slots: q.Slots, Waiting: defaultMaxWaiting, Patience: time.Duration(q.MaxWait)}
 	if l.Slots == 0 {
@@ -158,13 +157,12 @@ func (q *Queue) Layer(
 	return &gate{slots: slots, next: next, format: format, ticket: t, place: at, left: left}
 }
 
-// gate admits a request to next when it has a slot.
 type gate struct {
 	slots  *Slots
 	next   caddyhttp.Handler
 	format wire.Format // of the client
 	ticket queue.Ticket
-	place  *atomic.Pointer[Place] // for the header of a stream opened by a heartbeat
+	place  *atomic.Pointer[Place] // for a stream opened by a heartbeat
 	left   *Rejoin
 }
 
@@ -180,7 +178,6 @@ func (p *Place) Stamp(h http.Header) {
 	h.Set("X-Llm-Cache-Queue-Expected-Ms", strconv.FormatInt(p.expected.Milliseconds(), 10))
 }
 
-// readAhead bounds the bytes read from a request's body before its wait.
 const readAhead = 64 << 10
 
 // ServeHTTP implements caddyhttp.Handler.
@@ -236,7 +233,6 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 // StatusClientClosed is the status that Caddy logs if the client left.
 const StatusClientClosed = 499
 
-// refuse answers 429 in the format of the client's API.
 func (g *gate) refuse(w http.ResponseWriter, after time.Duration, message string) error {
 	h := w.Header()
 	// Clients give up on waits of over a minute.
@@ -245,8 +241,7 @@ func (g *gate) refuse(w http.ResponseWriter, after time.Duration, message string
 		return caddyhttp.Error(http.StatusTooManyRequests, errors.New(message))
 	}
 	return httpx.Fail(w, g.format, &translate.Failure{
-		Status: http.StatusTooManyRequests, Type: "rate_limit_error",
-		Message: message,
+		Status: http.StatusTooManyRequests, Type: "rate_limit_error", Message: message,
 	})
 }
 

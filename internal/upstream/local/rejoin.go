@@ -58,8 +58,7 @@ var (
 	alone = metric.Gauge("detached", "Requests kept for a client that left.")
 )
 
-// workKey identifies a request by its tenant, target and body. The hash is keyed, so clients cannot
-// produce collisions.
+// workKey identifies a request by its tenant, target and body.
 type workKey struct {
 	tenant sessioncache.Tenant
 	hash   xxh3.Uint128
@@ -67,7 +66,6 @@ type workKey struct {
 
 var workSeed = maphash.String(maphash.MakeSeed(), "work")
 
-// rejoining lets requests outlive their client.
 type rejoining struct {
 	Rejoin
 	next   caddyhttp.Handler
@@ -87,7 +85,7 @@ type Asked struct {
 type Rejoin struct {
 	// Grace is how long a request continues without its client, 0 to end it at once.
 	Grace time.Duration
-	// Detached holds the requests without a client.
+	// Detached has the requests without a client.
 	Detached *Detached
 	// Queue is the name of the queue for the request's slot, "" for none.
 	Queue string
@@ -138,6 +136,7 @@ func (l *rejoining) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 }
 
 func workOf(r *http.Request, tenant sessioncache.Tenant, body []byte) workKey {
+	// The seed is secret, so clients cannot produce collisions.
 	h := xxh3.NewSeed(workSeed)
 	for _, field := range []string{r.Method, r.Host, r.URL.RequestURI()} {
 		_, _ = h.WriteString(field + "\x00")
@@ -146,7 +145,7 @@ func workOf(r *http.Request, tenant sessioncache.Tenant, body []byte) workKey {
 	return workKey{tenant, h.Sum128()}
 }
 
-// follow copies the work's response to the client until its end, or until the client leaves.
+// follow copies the work's response to the client.
 func (l *rejoining) follow(w http.ResponseWriter, r *http.Request, k *work) error {
 	at, begun := 0, false
 	defer func() { httpx.Tell(r.Context(), k.placeholders) }()
@@ -158,6 +157,7 @@ func (l *rejoining) follow(w http.ResponseWriter, r *http.Request, k *work) erro
 			if part.waited > 0 {
 				httpx.Waited(w, part.waited)
 			}
+			// A retry reports the work's numbers as its own.
 			httpx.Common(w, part.common)
 			maps.Copy(w.Header(), part.header)
 			w.WriteHeader(part.status)
@@ -170,6 +170,7 @@ func (l *rejoining) follow(w http.ResponseWriter, r *http.Request, k *work) erro
 				err = http.NewResponseController(w).Flush()
 			}
 			if err != nil {
+				// A failed write means that the client left.
 				k.detach(l.Grace, at > 0)
 				return err
 			}

@@ -20,8 +20,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// work is a request at the upstream and the writer of its response. It buffers the response, within
-// bounds, for the client or a retry.
+// work is a request at the upstream and the writer of its buffered response.
 type work struct {
 	httpx.Answer // the next handlers fill its header
 
@@ -73,7 +72,6 @@ type tape struct {
 	parted bool // no longer buffered from the beginning
 }
 
-// ending is the outcome of the work.
 type ending struct {
 	ended    bool
 	err      error
@@ -96,8 +94,8 @@ func (k *work) run(log *zap.Logger, next caddyhttp.Handler, r *http.Request) {
 	err = next.ServeHTTP(k, r)
 }
 
-// wake signals progress to the client's goroutine.
 func (k *work) wake() {
+	// A closed channel wakes all followers, and select can wait for it beside the client.
 	close(k.more)
 	k.more = make(chan struct{})
 }
@@ -145,33 +143,32 @@ func (k *work) Take(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// keeps reports whether n more bytes of the response may be buffered. The lock is held.
+// keeps reports whether n more bytes may be buffered, with the lock taken.
 func (k *work) keeps(n int) bool {
 	n += len(k.tape.body)
 	kept := k.rent.kept
 	if k.grace != nil {
 		kept -= k.rent.request
 	}
+	// Reserving a window at a time spares the shared lock for small writes.
 	return n <= maxAnswer && (int64(n) <= kept || k.rent.reserve(max(int64(n)-kept, window)))
 }
 
-// drop releases the bytes that the client has, if the response is not kept. The lock is held.
+// drop releases the client's bytes of a response that is not kept, with the lock taken.
 func (k *work) drop() {
 	if k.tape.parted && !k.over {
 		k.tape.drop()
 	}
 }
 
-// ahead returns the number of bytes that the client does not have yet.
 func (t *tape) ahead() int { return t.start + len(t.body) - t.taken }
 
-// rest returns the body from offset at on.
 func (t *tape) rest(at int) []byte {
 	rest := t.body[at-t.start:]
+	// The capacity ends here, because the upstream appends behind.
 	return rest[:len(rest):len(rest)]
 }
 
-// drop releases the bytes that the client has.
 func (t *tape) drop() {
 	if t.body = t.body[t.taken-t.start:]; len(t.body) == 0 {
 		t.body = nil
@@ -212,7 +209,6 @@ func (k *work) Common(share float64) {
 	k.head.common = share
 }
 
-// part is a snapshot of the work.
 type part struct {
 	status   int
 	header   http.Header
@@ -226,7 +222,6 @@ type part struct {
 	more     <-chan struct{}
 }
 
-// took records the offset up to which the client has the response, which makes room for more.
 func (k *work) took(at int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -235,7 +230,6 @@ func (k *work) took(at int) {
 	k.room.Signal()
 }
 
-// after returns a snapshot with the body from offset at on.
 func (k *work) after(at int, begun bool) part {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -249,7 +243,7 @@ func (k *work) after(at int, begun bool) part {
 	return p
 }
 
-// trailers copies header fields set after the status. The work must have ended.
+// trailers copies header fields set after the status.
 func (k *work) trailers(to http.Header) {
 	for name, values := range k.Separate {
 		if _, before := k.head.sent[name]; !before || !slices.Equal(values, k.head.sent[name]) {
@@ -258,14 +252,13 @@ func (k *work) trailers(to http.Header) {
 	}
 }
 
-// end cancels the work and releases its response.
 func (k *work) end(cause error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.close(cause)
 }
 
-// close is end with the lock held.
+// close is end with the lock taken.
 func (k *work) close(cause error) {
 	k.cancel(cause)
 	k.over, k.tape = true, tape{parted: k.tape.parted}
@@ -274,11 +267,11 @@ func (k *work) close(cause error) {
 	k.room.Signal()
 }
 
-// detach lets the work continue without a client until a retry rejoins it or the grace period ends.
-// It ends the work at once if no retry could use it, or if the client already has a part of the
-// response.
+// detach lets the work continue without a client until a retry or the end of the grace period. Work that no retry
+// could use ends at once.
 func (k *work) detach(grace time.Duration, amid bool) {
 	if oldest := k.leave(grace, amid); oldest != nil {
+		// After the unlock, because two works' locks are never taken together.
 		oldest.giveUp()
 	}
 }
@@ -301,7 +294,6 @@ func (k *work) leave(grace time.Duration, amid bool) (oldest *work) {
 	return k.rent.home.add(k)
 }
 
-// giveUp ends detached work that no retry has rejoined.
 func (k *work) giveUp() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -316,7 +308,7 @@ func (k *work) giveUp() {
 	k.close(errNobodyCame)
 }
 
-// finish ends the detached state and counts its outcome. The lock is held.
+// finish ends the detached state and counts its outcome, with the lock taken.
 func (k *work) finish(outcome string) {
 	k.grace.Stop()
 	k.grace = nil
@@ -325,19 +317,19 @@ func (k *work) finish(outcome string) {
 	rejoined.WithLabelValues(outcome).Inc()
 }
 
-// promising reports whether the work has not failed. The lock is held.
+// promising reports whether the work has not failed, with the lock taken.
 func (k *work) promising() bool {
 	return k.ending.panicked == nil && k.ending.err == nil && (k.head.status == 0 || k.head.status/100 == 2)
 }
 
-// rejoin resumes detached work for a retry. It returns false if the work was given up or has
-// failed.
+// rejoin resumes detached work for a retry, unless it was given up or has failed.
 func (k *work) rejoin() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.grace == nil {
 		return false
 	}
+	// A retry deserves another attempt, not the same failure.
 	if !k.promising() {
 		k.finish("finished")
 		k.close(nil)

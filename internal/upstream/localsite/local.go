@@ -108,7 +108,6 @@ func (l *Local) Validate() error {
 	return nil
 }
 
-// part is the feature of one site.
 type part struct {
 	*feature.Site
 	*Local
@@ -138,10 +137,9 @@ func (l *Local) Open(s *feature.Site) (*feature.Part, error) {
 		s.WhenInForce(func() { l.Queue.Govern(slots.Of, s.Configured) })
 		p.slots, name = slots.Of, slots.Key
 		layers["queue"] = p.queued
+		// Token counts and model lists need no slot, but must not flood the server.
 		beside := local.NewBeside()
-		layers["beside the queue"] = func(next caddyhttp.Handler,
-			_ *feature.Request,
-		) caddyhttp.Handler {
+		layers["beside the queue"] = func(next caddyhttp.Handler, _ *feature.Request) caddyhttp.Handler {
 			return beside.Layer(next)
 		}
 	}
@@ -155,8 +153,7 @@ func (l *Local) Open(s *feature.Site) (*feature.Part, error) {
 		out.Rewrites = true
 		layers["overlay"] = func(next caddyhttp.Handler, r *feature.Request) caddyhttp.Handler {
 			return p.overlay.Layer(next, r.Format, local.Conversation{
-				Session: r.Session, Tenant: r.Tenant,
-				Ahead: r.Purpose == feature.Folding,
+				Session: r.Session, Tenant: r.Tenant, Ahead: r.Purpose == feature.Folding,
 			})
 		}
 	}
@@ -190,8 +187,7 @@ func (l *Local) Open(s *feature.Site) (*feature.Part, error) {
 	}
 	if l.IdleFolding != nil && l.Queue != nil {
 		p.fold = &idlefold.Site{
-			Options: l.IdleFolding, Upstream: s.Upstream, Queue: p.slots.Queue, State: s.State,
-			Log: s.Log, Now: s.Now,
+			Options: l.IdleFolding, Upstream: s.Upstream, Queue: p.slots.Queue, State: s.State, Log: s.Log, Now: s.Now,
 		}
 		out.Sends |= selfrequest.Fold
 	}
@@ -204,23 +200,22 @@ func (l *Local) Open(s *feature.Site) (*feature.Part, error) {
 	return out, nil
 }
 
-// cacheSalt returns a secret shared by the requests that may share prefixes: those of the overlay's group,
-// or else of the tenant alone.
+// cacheSalt returns a secret shared by the requests with common prefixes.
 func (p *part) cacheSalt(r *http.Request) string {
 	key := p.State.Tenants()
 	if group := p.overlay.Sharing(r); group != "" {
 		return key.Salt(group)
 	}
+	// Without a group, tenants share no prefixes.
 	tenant := key.Of(r)
 	return key.Salt(string(tenant[:]))
 }
 
-// side reports whether conversations go before a request in the queue.
 func side(r *feature.Request) bool {
+	// Requests without tools are titles, topics and counts.
 	return r.Side || r.Edit == nil || !r.Edit.OffersTools()
 }
 
-// queued has a request wait for a slot.
 func (p *part) queued(next caddyhttp.Handler, r *feature.Request) caddyhttp.Handler {
 	t := queue.Ticket{User: r.User, Side: side(r)}
 	if r.View != nil {
@@ -229,7 +224,6 @@ func (p *part) queued(next caddyhttp.Handler, r *feature.Request) caddyhttp.Hand
 	return p.Queue.Layer(next, p.slots, r.Format, t, feature.Attachment[atomic.Pointer[local.Place]](r), &p.rejoin)
 }
 
-// rejoined has a request outlive its client.
 func (p *part) rejoined(next caddyhttp.Handler, r *feature.Request) caddyhttp.Handler {
 	var asked local.Asked
 	if p.Queue == nil || !side(r) {
@@ -238,14 +232,12 @@ func (p *part) rejoined(next caddyhttp.Handler, r *feature.Request) caddyhttp.Ha
 	return p.rejoin.Layer(next, r.Tenant, asked)
 }
 
-// recorded looks at how prompts begin.
 func (p *part) recorded(next caddyhttp.Handler, r *feature.Request) caddyhttp.Handler {
 	prompt := feature.Attachment[warm.Prompt](r)
 	prompt.Tenant, prompt.View, prompt.Side = r.Tenant, r.View, r.Side
 	return p.warm.Layer(next, p.server, prompt)
 }
 
-// attend shows the client of a stream that the upstream is at work.
 func (p *part) attend(
 	w http.ResponseWriter, r *http.Request, x *feature.Request, stamp func(http.Header),
 ) feature.Attendant {
@@ -265,8 +257,7 @@ func (p *part) attend(
 	return alive
 }
 
-// answered counts a use of the base that the prompt began with, and has the server read the folded
-// history while nobody waits.
+// answered counts a use of the prompt's base and plans an idle fold.
 func (p *part) answered(a *feature.Answered) (goesOn bool) {
 	if p.warm != nil {
 		prompt := feature.Attachment[warm.Prompt](a.Request)
@@ -282,6 +273,7 @@ func (p *part) answered(a *feature.Answered) (goesOn bool) {
 			Exchange: a.Edit, View: a.View, Turn: a.Turn, Session: a.Session, Tenant: a.Tenant, Target: a.Target, Keep: a.Keep,
 		})
 		if f != nil {
+			// The server reads the folded history when its queue is empty.
 			f.Start()
 		}
 	}

@@ -1,8 +1,8 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package origin is the handler llm_cache_origin, which stands near a model and takes
-// requests from edges as the difference to what it has been sent before.
+// Package origin is the handler llm_cache_origin: near a model, it accepts requests from edges as differences from
+// earlier ones.
 package origin
 
 import (
@@ -35,7 +35,7 @@ import (
 const (
 	defaultMaxBody = 32 << 20
 	maxMaxBody     = 1 << 30
-	// maxName bounds what an edge may call itself and a conversation, in bytes.
+	// maxName bounds the names of an edge and a conversation, in bytes.
 	maxName = 128
 )
 
@@ -76,7 +76,6 @@ func (Handler) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// room is the memory of all stores of an instance.
 type room struct{ *lru.Pool[sessioncache.Tenant] }
 
 func roomOf(i *shared.Instance) room {
@@ -107,7 +106,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	return nil
 }
 
-// Validate reports the first option that makes no sense.
+// Validate returns an error for the first invalid option.
 func (h *Handler) Validate() error {
 	if err := relay.ValidateTTL(h.TTL); err != nil {
 		return err
@@ -118,7 +117,7 @@ func (h *Handler) Validate() error {
 	return nil
 }
 
-// Cleanup gives the share of the store back.
+// Cleanup releases the store.
 func (h *Handler) Cleanup() error { return h.share.Release() }
 
 // UnmarshalCaddyfile sets the handler up from Caddyfile tokens. Syntax:
@@ -139,6 +138,7 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 
 // ServeHTTP implements caddyhttp.MiddlewareHandler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	// A request may outlive its configuration.
 	if h.store.Pin() {
 		defer h.store.Unpin()
 	}
@@ -150,6 +150,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		return next.ServeHTTP(w, r)
 	}
 	base := r.Header.Get(delta.BaseHandle)
+	// The fields are between edge and origin only.
 	r.Header.Del(delta.EdgeName)
 	r.Header.Del(delta.Conversation)
 	r.Header.Del(delta.BaseHandle)
@@ -168,15 +169,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	return next.ServeHTTP(w, r)
 }
 
-// edgeRequest is one request of an edge.
 type edgeRequest struct {
 	*Handler
 	of    conversation
-	base  string // what it goes on from
+	base  string // handle of the base
 	share *budget.Share
 }
 
-// keep reads a body that came whole, to keep it.
+// keep reads a whole body and stores it as a base.
 func (e *edgeRequest) keep(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	if r.ContentLength <= 0 || r.ContentLength > e.MaxBody {
 		count(passed)
@@ -186,6 +186,7 @@ func (e *edgeRequest) keep(w http.ResponseWriter, r *http.Request, next caddyhtt
 	data, err := e.read(w, r)
 	if errors.Is(err, httpx.ErrNoRoom) {
 		count(passed)
+		// Without memory for a copy, the request passes: the bytes read so far, then the rest.
 		r.Body = struct {
 			io.Reader
 			io.Closer
@@ -199,7 +200,7 @@ func (e *edgeRequest) keep(w http.ResponseWriter, r *http.Request, next caddyhtt
 	return e.pass(w, r, next, data)
 }
 
-// make makes the body that an edge means.
+// make builds the body from a difference.
 func (e *edgeRequest) make(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	var base []byte
 	if e.base != "" {
@@ -216,6 +217,7 @@ func (e *edgeRequest) make(w http.ResponseWriter, r *http.Request, next caddyhtt
 	case err != nil:
 		return err
 	}
+	// Reserve before building, because a short program can claim a large body.
 	size, err := delta.Size(program)
 	if err == nil && size <= e.MaxBody {
 		if e.share.Grow(r.Context(), int64(cap(program))+2*size) != nil { // the body, and its literals
@@ -227,6 +229,7 @@ func (e *edgeRequest) make(w http.ResponseWriter, r *http.Request, next caddyhtt
 	case errors.Is(err, delta.ErrTooLarge):
 		return tooLarge(w, caddyhttp.Error(http.StatusRequestEntityTooLarge, err))
 	case errors.Is(err, delta.ErrHash):
+		// The edge repeats the request, so only the log tells of the mismatch.
 		e.log.Error("a difference makes another body than it said", zap.Int64("bytes", size))
 		return refuse(w, delta.BadHash)
 	case err != nil:
@@ -238,7 +241,6 @@ func (e *edgeRequest) make(w http.ResponseWriter, r *http.Request, next caddyhtt
 	return e.pass(w, r, next, body)
 }
 
-// read reads what was sent.
 func (e *edgeRequest) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	e.share.Read(r.ContentLength, nil)
 	defer e.share.Arrived()
@@ -248,7 +250,7 @@ func (e *edgeRequest) read(w http.ResponseWriter, r *http.Request) ([]byte, erro
 	})
 }
 
-// pass hands the request on with its body, and keeps that if the model answers.
+// pass forwards the body, and stores it once the model has answered.
 func (e *edgeRequest) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, body []byte) error {
 	e.dress(r, body)
 	a := &answer{edgeRequest: e, body: body}
@@ -256,13 +258,12 @@ func (e *edgeRequest) pass(w http.ResponseWriter, r *http.Request, next caddyhtt
 	return next.ServeHTTP(a, r)
 }
 
-// dress makes a body the request's.
 func (*edgeRequest) dress(r *http.Request, body []byte) {
 	httpx.SetLength(r, len(body))
 	httpx.SetBody(r, body)
 }
 
-// refuse says why nothing was made of a difference: the edge is to send the whole.
+// refuse answers with the reason, upon which the edge sends the whole body.
 func refuse(w http.ResponseWriter, why string) error {
 	count(why)
 	h := w.Header()
@@ -273,23 +274,22 @@ func refuse(w http.ResponseWriter, why string) error {
 	return nil
 }
 
-// tooLarge says so of a difference, or of the body that it makes: the whole will pass.
+// tooLarge refuses a difference for a body above the limit. The whole body passes.
 func tooLarge(w http.ResponseWriter, err error) error {
 	count(delta.TooLarge)
 	w.Header()[delta.Delta] = []string{delta.TooLarge}
 	return err
 }
 
-// answer is the writer of the model's answer.
 type answer struct {
 	httpx.Answer
 	*edgeRequest
 	body []byte
 }
 
-// Begin implements [httpx.Receiver]: what the model answers is kept. Strangers, whom
-// it turns away, so take no memory.
+// Begin implements [httpx.Receiver].
 func (a *answer) Begin(status int) {
+	// The model rejects strangers, so they take no memory.
 	if status/100 == 2 {
 		a.Header()[delta.Handle] = []string{a.store.put(a.of, a.body)}
 	}
@@ -304,9 +304,10 @@ func (a *answer) Buffering() bool { return false }
 
 // The results that are no word of the protocol.
 const (
+	// Results besides the protocol's own words.
 	whole       = "whole"   // came whole, to be kept
 	passed      = "passed"  // came whole, and is not kept
-	session     = "session" // came without what its session holds
+	session     = "session" // relative to its session
 	sessionLost = "session-not-found"
 )
 
@@ -317,7 +318,7 @@ var received = metric.CounterOf("origin_requests_total",
 
 func count(result string) { received.WithLabelValues(result).Inc() }
 
-// owner is for whom something is kept.
+// owner is a tenant's edge. Bodies are visible to their owner only.
 type owner struct {
 	tenant sessioncache.Tenant
 	edge   string

@@ -35,7 +35,6 @@ const (
 	maxSession = 128
 )
 
-// fronts are the members that only a whole request has.
 var fronts = []string{"system", "tools", "instructions", "systemInstruction", "system_instruction"}
 
 // lists are the members in which the formats have the conversation.
@@ -43,14 +42,13 @@ var lists = map[wire.Format]string{
 	wire.Anthropic: "messages", wire.OpenAIChat: "messages", wire.OpenAIResponses: "input", wire.Gemini: "contents",
 }
 
-// talk is what is known of a session. It does not change.
+// talk is the immutable state of a session.
 type talk struct {
 	body   []byte // the last request, whole
-	before []byte // what its news were put behind, nil where it came whole
-	news   uint64 // their hash
+	before []byte // base of its news, nil for a whole request
+	news   uint64 // hash of its news
 }
 
-// serveSession serves a request that may name its session.
 func (h *Handler) serveSession(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	format, ok := wire.Detect(r.Method, r.URL.Path)
 	list := lists[format]
@@ -110,16 +108,16 @@ func (h *Handler) serveSession(w http.ResponseWriter, r *http.Request, next cadd
 	return e.answered(w, r, next, now)
 }
 
-// crowded tells a client that there is no memory for its request. It cannot pass: what it
-// goes on from is known here only.
+// crowded refuses a request for lack of memory.
 func crowded(w http.ResponseWriter, format wire.Format) error {
+	// It cannot pass, because only the origin has its base.
 	count(delta.NoRoom)
 	return budget.Fail(w, format)
 }
 
-// place is what a session's name is a name at. A client may give the same one to several
-// models, and to several of the APIs of one.
+// place is the namespace of a session's name.
 func place(r *http.Request, format wire.Format) string {
+	// A client may use one name with several models, and with several APIs of one model.
 	path := r.URL.Path
 	if o, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok && o.URL != nil {
 		path = o.URL.Path
@@ -127,7 +125,7 @@ func place(r *http.Request, format wire.Format) string {
 	return string(format) + " " + strings.ToLower(r.Host) + wire.Base(path)
 }
 
-// isWhole reports whether a request is more than what has come since the last.
+// isWhole reports whether a request begins a session.
 func isWhole(body []byte, list string) bool {
 	for _, r := range gjson.GetManyBytes(body, fronts...) {
 		if r.Exists() {
@@ -138,27 +136,27 @@ func isWhole(body []byte, list string) bool {
 	return role == "system" || role == "developer"
 }
 
-// begin begins a session with a whole request; nil if it cannot be read.
 func begin(body []byte) *talk {
 	out, err := wire.Patch(body, wire.Member{Name: sessionMember})
 	if err != nil {
 		return nil
 	}
+	// A copy of the right size, since it lives for hours.
 	return &talk{body: bytes.Clone(out)}
 }
 
-// goOn puts the news of a request behind what was said; nil if there is no list of them. The
-// same news once more stand for the same request, whatever else it says: the client has not
-// got its answer, or not all of it.
+// goOn appends the news of a request, nil without a list of them.
 func (t *talk) goOn(body []byte, list string) *talk {
 	news := gjson.GetBytes(body, list)
 	sum := xxh3.HashString(news.Raw)
 	before := t.body
+	// Equal news are a retry: the client did not get its answer in full.
 	if t.before != nil && t.news == sum {
 		before = t.before
 	}
 	said := gjson.GetBytes(before, list)
-	if said.Type == gjson.String && list == "input" { // a text stands for what the user says
+	// In the Responses format a text is short for one user message.
+	if said.Type == gjson.String && list == "input" {
 		said = gjson.Parse(`[{"role":"user","content":` + said.Raw + `}]`)
 	}
 	if !said.IsArray() || !news.IsArray() {
@@ -172,6 +170,7 @@ func (t *talk) goOn(body []byte, list string) *talk {
 		all = append(all, more...)
 	}
 	members := []wire.Member{{Name: list, Value: append(all, ']')}}
+	// The other members apply from now on.
 	for m := rawjson.Walk(body, 0); m.Next(); {
 		name := string(m.Key)
 		if value := m.Skip(); name != list && name != sessionMember && !m.Bad {
@@ -185,14 +184,14 @@ func (t *talk) goOn(body []byte, list string) *talk {
 	return &talk{body: slices.Clip(out), before: before, news: sum}
 }
 
-// answered hands a request on. The session has gone on once the model's answer has come to
-// its end.
+// answered forwards a request and updates the session.
 func (e *edgeRequest) answered(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, now *talk) error {
 	e.dress(r, now.body)
 	rec := caddyhttp.NewResponseRecorder(w, nil, nil) // streams, and notes the status
 	if err := next.ServeHTTP(rec, r); err != nil {
 		return err
 	}
+	// Only a complete answer moves the session forward; a retry finds the earlier state.
 	if rec.Status()/100 == 2 {
 		e.store.goOn(e.of, now)
 	}

@@ -15,10 +15,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// overhead is what a body takes besides itself, in bytes.
+// overhead is the memory of an entry besides its body, in bytes.
 const overhead = 512
 
-// store keeps bodies that edges go on from.
+// store has the bases of edges.
 type store struct {
 	shared.Pins
 	key tenant.Key
@@ -27,20 +27,17 @@ type store struct {
 	last map[conversation][]string                      // the ids of its bodies, in order
 }
 
-// handle names a body.
 type handle struct {
 	owner
 	id string
 }
 
-// conversation is what an edge takes for one.
 type conversation struct {
 	owner
 	name string
 }
 
-// enough is how many bodies of a conversation are kept: while a request is on its way
-// that goes on from one, another may have been answered.
+// enough is the number of bodies kept for a conversation.
 const enough = 2
 
 // kept is a body.
@@ -57,7 +54,6 @@ func newStore(pool *lru.Pool[sessioncache.Tenant], life time.Duration, now func(
 	return s
 }
 
-// get returns a body, nil if it is not kept.
 func (s *store) get(o owner, id string) []byte {
 	s.kept.Lock()
 	defer s.kept.Unlock()
@@ -69,8 +65,8 @@ func (s *store) get(o owner, id string) []byte {
 	return found.Value.body
 }
 
-// put keeps a body of a conversation, and returns its name.
 func (s *store) put(c conversation, body []byte) (id string) {
+	// A read buffer may be twice as large as its content.
 	if cap(body) > len(body)+len(body)/8 {
 		body = bytes.Clone(body)
 	}
@@ -79,6 +75,7 @@ func (s *store) put(c conversation, body []byte) (id string) {
 	defer s.kept.Unlock()
 	s.last[c] = append(s.last[c], id)
 	s.add(handle{c.owner, id}, &kept{of: c, body: body}, len(body))
+	// While a request continues one body, another may have been answered.
 	if len(s.last[c]) > enough {
 		if first := s.kept.Get(handle{c.owner, s.last[c][0]}); first != nil {
 			s.kept.Drop(first)
@@ -87,7 +84,7 @@ func (s *store) put(c conversation, body []byte) (id string) {
 	return id
 }
 
-// talk returns what is known of a session, nil if nothing is.
+// talk returns a session's state, nil for none.
 func (s *store) talk(c conversation) *talk {
 	s.kept.Lock()
 	defer s.kept.Unlock()
@@ -99,7 +96,6 @@ func (s *store) talk(c conversation) *talk {
 	return found.Value.talk
 }
 
-// goOn notes how a session stands.
 func (s *store) goOn(c conversation, now *talk) {
 	s.kept.Lock()
 	defer s.kept.Unlock()
@@ -114,12 +110,11 @@ func (s *store) Close() error {
 	return nil
 }
 
-// add takes something in. It is called with the lock held.
+// add adds an entry, with the lock taken.
 func (s *store) add(k handle, v *kept, bytes int) {
 	s.kept.Put(k, k.tenant, v, int64(bytes+overhead))
 }
 
-// dropped removes a body that has left the cache from the index of its conversation.
 func (s *store) dropped(old *lru.Entry[handle, sessioncache.Tenant, *kept]) {
 	c := old.Value.of
 	s.last[c] = slices.DeleteFunc(s.last[c], func(id string) bool { return id == old.Key.id })

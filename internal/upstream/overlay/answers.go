@@ -37,7 +37,6 @@ func (a *answer) size() int {
 	return n
 }
 
-// answerOf returns the parts of an answer to remember, nil for an empty one.
 func answerOf(t *wire.Turn, at int) *answer {
 	if t.Thinking == "" && t.Text == "" && len(t.Calls) == 0 {
 		return nil
@@ -47,9 +46,9 @@ func answerOf(t *wire.Turn, at int) *answer {
 
 var seed = maphash.MakeSeed()
 
-// exact restores the model's own bytes of an answer if the client rewrote it without changing its
-// meaning.
+// exact restores the model's own bytes of a rewritten but equal answer.
 func (d *draft) exact(i, at int, m matched, next *conversation) {
+	// Beyond the common messages, the answer belongs to another branch.
 	if m.conversation == nil || at > m.common {
 		return
 	}
@@ -69,8 +68,8 @@ func (d *draft) exact(i, at int, m matched, next *conversation) {
 	}
 }
 
-// restore restores the parts of an answer and reports whether the client's message is that answer.
-// With same, an earlier request has established that.
+// restore restores the parts of an answer and reports whether the client's message is that answer. With same, an
+// earlier request has established that.
 func (d *draft) restore(msg *wire.Message, a *answer, same, returns bool) bool {
 	var calls, texts []int
 	thinking := -1
@@ -103,6 +102,7 @@ func (d *draft) restore(msg *wire.Message, a *answer, same, returns bool) bool {
 		if len(texts) == 1 {
 			j := texts[0]
 			text := textOf(d.body(j))
+			// A trimmed text is still the same answer.
 			if strings.TrimSpace(text) != strings.TrimSpace(a.text) {
 				return false
 			}
@@ -143,8 +143,8 @@ func (d *draft) restore(msg *wire.Message, a *answer, same, returns bool) bool {
 	return true
 }
 
-// arguments returns a call's arguments in the model's own bytes, nil if the client sends the same
-// bytes. It returns false for different arguments.
+// arguments returns a call's arguments in the model's own bytes, nil for the same bytes, false for different
+// arguments.
 func (d *draft) arguments(j int, was wire.Call, same bool) ([]byte, bool) {
 	b := &d.v.Blocks[j]
 	if d.v.Text(b.Name) != was.Name || b.Body.Empty() {
@@ -158,6 +158,7 @@ func (d *draft) arguments(j int, was wire.Call, same bool) ([]byte, bool) {
 	if string(text) == was.Arguments {
 		return nil, true
 	}
+	// Comparing values is costly, and an unchanged message was compared before.
 	if !same && !equal(text, []byte(was.Arguments)) {
 		return nil, false
 	}
@@ -167,7 +168,6 @@ func (d *draft) arguments(j int, was wire.Call, same bool) ([]byte, bool) {
 	return []byte(was.Arguments), true
 }
 
-// equal reports whether two JSON texts have equal values.
 func equal(a, b []byte) bool {
 	var x, y any
 	for _, f := range []struct {
@@ -175,6 +175,7 @@ func equal(a, b []byte) bool {
 		to   *any
 	}{{a, &x}, {b, &y}} {
 		dec := json.NewDecoder(bytes.NewReader(f.text))
+		// Large numbers must not become equal by rounding.
 		dec.UseNumber()
 		if dec.Decode(f.to) != nil || dec.More() {
 			return false

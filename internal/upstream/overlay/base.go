@@ -23,7 +23,6 @@ type base struct {
 	tools  []tool
 }
 
-// pin is a text as it stood in a request.
 type pin struct {
 	hash wire.Hash
 	raw  []byte // a JSON string
@@ -32,7 +31,7 @@ type pin struct {
 	*surroundings
 }
 
-// size returns the approximate memory of the pin, in bytes: surroundings are copies of some lines.
+// size is approximate.
 func (p *pin) size() int { return len(p.raw)*5/4 + 160 }
 
 // tool is a tool definition in its first version.
@@ -51,7 +50,6 @@ type note struct {
 	tools        []wire.Hash // described tools
 }
 
-// size returns the approximate memory of the base, in bytes.
 func (b *base) size() int {
 	n := 100
 	for i := range b.system {
@@ -63,7 +61,6 @@ func (b *base) size() int {
 	return n
 }
 
-// key identifies a base, regardless of the order of its tools.
 func (b *base) key() string {
 	sum := sha256.New()
 	for i := range b.system {
@@ -74,6 +71,7 @@ func (b *base) key() string {
 	for i := range b.tools {
 		hashes = append(hashes, b.tools[i].hash)
 	}
+	// Two clients may list the same tools in different orders.
 	slices.SortFunc(hashes, func(a, b wire.Hash) int { return slices.Compare(a[:], b[:]) })
 	for i := range hashes {
 		sum.Write(hashes[i][:])
@@ -81,10 +79,8 @@ func (b *base) key() string {
 	return string(sum.Sum(nil)[:16])
 }
 
-// textOf decodes a JSON string.
 func textOf(raw []byte) string { return gjson.ParseBytes(raw).String() }
 
-// parameters returns the schema of a tool's arguments, in canonical form.
 func parameters(raw []byte) string {
 	root := gjson.ParseBytes(raw)
 	schema := root.Get("input_schema")
@@ -128,8 +124,8 @@ func sortRequired(v any) {
 	}
 }
 
-// toolsOf returns the tools of a request, with slices of its bytes. It reuses the hashes of known
-// tools with the same bytes. It returns false for an empty or duplicate name.
+// toolsOf returns the tools of a request, with slices of its bytes. It returns false for an empty or duplicate
+// name.
 func toolsOf(v *wire.View, known []tool) ([]tool, bool) {
 	tools, names := make([]tool, 0, v.Tools), make(map[string]struct{}, v.Tools)
 	at := byName(known)
@@ -155,8 +151,8 @@ func hashOf(b []byte) wire.Hash {
 	return wire.Hash(sum[:len(wire.Hash{})])
 }
 
-// byName returns the index of each tool. A map, because a client may offer any number of tools.
 func byName(tools []tool) map[string]int {
+	// A map, because a client may offer any number of tools.
 	at := make(map[string]int, len(tools))
 	for i := range tools {
 		at[tools[i].name] = i
@@ -164,9 +160,9 @@ func byName(tools []tool) map[string]int {
 	return at
 }
 
-// arrange returns the tools of the prefix: known tools in the order of their first appearance, and
-// the new ones. Vanished tools stay.
+// arrange returns the tools of the prefix: known ones in their first order, and the new ones.
 func arrange(known, now []tool) (kept, added []tool) {
+	// Vanished tools stay, so that the prefix stays the same.
 	kept = slices.Clone(known)
 	at := byName(known)
 	for _, t := range now {
@@ -185,7 +181,6 @@ func arrange(known, now []tool) (kept, added []tool) {
 	return kept, added
 }
 
-// keep copies the bytes of tools out of a request.
 func keep(tools []tool, known []tool) []tool {
 	out := slices.Clone(tools)
 	at := byName(known)
@@ -193,6 +188,7 @@ func keep(tools []tool, known []tool) []tool {
 		if j, ok := at[out[i].name]; ok && known[j].hash == out[i].hash {
 			out[i].raw = known[j].raw
 		} else {
+			// A slice would keep the whole request in memory.
 			out[i].raw = slices.Clone(out[i].raw)
 		}
 	}

@@ -30,7 +30,6 @@ const (
 	CauseEvicted Cause = "evicted"
 )
 
-// maxDivergences bounds the divergences kept for a conversation.
 const maxDivergences = 8
 
 // Divergence is the point at which a prompt differs from the previous one.
@@ -49,7 +48,6 @@ type Divergence struct {
 	Lost float64 `json:"lost"`
 }
 
-// piece is a part of a prompt in the upstream's format.
 type piece struct {
 	hash    uint64
 	size    int32
@@ -57,7 +55,6 @@ type piece struct {
 	role    wire.Role
 }
 
-// piecesOf splits a prompt into each tool, each system text and each message.
 func piecesOf(v *wire.View, markers bool) []piece {
 	all := make([]piece, 0, v.System+len(v.Messages))
 	var h maphash.Hash
@@ -88,7 +85,6 @@ func piecesOf(v *wire.View, markers bool) []piece {
 	return all
 }
 
-// compare finds how far the prompt continues the previous one.
 func (x *Transaction) compare() {
 	total := 0
 	for _, p := range x.next.sent {
@@ -125,11 +121,9 @@ func (x *Transaction) compare() {
 }
 
 var sectionNames = [...]string{
-	wire.SectionTools: "tools", wire.SectionSystem: "system",
-	wire.SectionMessages: "messages",
+	wire.SectionTools: "tools", wire.SectionSystem: "system", wire.SectionMessages: "messages",
 }
 
-// cause returns the reason why the piece at n differs.
 func (x *Transaction) cause(n int) Cause {
 	was, is := x.before.sent, x.next.sent
 	switch {
@@ -137,6 +131,7 @@ func (x *Transaction) cause(n int) Cause {
 		return toolCause(was, is)
 	case was[n].section == wire.SectionSystem:
 		return CauseSystem
+	// Another branch of the session was the closest match.
 	case x.replaces == nil:
 		return CauseBranch
 	case n == len(is):
@@ -149,7 +144,6 @@ func (x *Transaction) cause(n int) Cause {
 	return CauseHistory
 }
 
-// toolCause compares the tools of two prompts.
 func toolCause(was, is []piece) Cause {
 	before, now := map[uint64]int{}, map[uint64]int{}
 	for _, p := range was {

@@ -15,8 +15,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// draft is an overlay under construction: replacements for the values of blocks, and texts to
-// append to them.
+// draft is an overlay under construction.
 type draft struct {
 	v       *wire.View
 	q       Request
@@ -53,7 +52,6 @@ func newDraft(v *wire.View, q Request, before []*conversation) *draft {
 	return d
 }
 
-// sizeOfPrefix returns the size of tools and system prompt, in bytes.
 func (d *draft) sizeOfPrefix() (n int) {
 	for i := range d.v.Blocks[:d.v.System] {
 		n += d.v.Blocks[i].Span.Len()
@@ -87,6 +85,7 @@ func (d *draft) plan(share func(*base) *base, m matched, next *conversation) err
 			next.base = m.conversation.base
 		}
 		for _, n := range m.conversation.notes {
+			// Notes behind the common messages belong to another branch.
 			if n.at < m.common && next.base != nil {
 				notes = append(notes, n)
 			}
@@ -109,7 +108,6 @@ func (d *draft) plan(share func(*base) *base, m matched, next *conversation) err
 	return d.build()
 }
 
-// system returns the blocks of the system prompt, except the billing line's.
 func (d *draft) system() []int {
 	var all []int
 	from, to := d.v.Tools, d.v.System
@@ -151,7 +149,6 @@ func (d *draft) unbill(i, from, to int) bool {
 	return true
 }
 
-// openTo returns the index of the first message after the opening user messages.
 func (d *draft) openTo() int {
 	i := d.leading
 	for i < len(d.v.Messages) && d.v.Messages[i].Role == wire.RoleUser {
@@ -160,7 +157,6 @@ func (d *draft) openTo() int {
 	return i
 }
 
-// opening returns the text blocks of the opening user messages.
 func (d *draft) opening() (all []int) {
 	for _, m := range d.v.Messages[d.leading:d.openTo()] {
 		for i := int(m.First); i < int(m.End); i++ {
@@ -172,7 +168,6 @@ func (d *draft) opening() (all []int) {
 	return all
 }
 
-// body returns the value of a block in the draft.
 func (d *draft) body(i int) []byte {
 	if v, ok := d.values[i]; ok {
 		return v.raw
@@ -180,11 +175,11 @@ func (d *draft) body(i int) []byte {
 	return d.v.Bytes(d.v.Blocks[i].Body)
 }
 
-// pins returns the texts of blocks. It reuses the pins of earlier requests.
 func (d *draft) pins(blocks []int, message bool) []pin {
 	all := make([]pin, 0, len(blocks))
 	for _, i := range blocks {
 		raw := d.body(i)
+		// Equal bytes were surveyed for an earlier request.
 		p, ok := d.recall(raw, message)
 		switch {
 		case ok:
@@ -199,7 +194,6 @@ func (d *draft) pins(blocks []int, message bool) []pin {
 	return all
 }
 
-// recall finds a text among the pins of the session's conversations.
 func (d *draft) recall(raw []byte, message bool) (pin, bool) {
 	for _, l := range d.before {
 		for _, pins := range [...][]pin{l.base.system, l.first, l.seen} {
@@ -223,7 +217,6 @@ func clonePins(all []pin) []pin {
 	return all
 }
 
-// unseen appends the pins of now that differ from all pinned ones to a list.
 func unseen(now, pinned, all []pin) []pin {
 	for _, p := range now {
 		if !slices.ContainsFunc(pinned, func(q pin) bool { return samePin(p, q) }) {
@@ -234,15 +227,13 @@ func unseen(now, pinned, all []pin) []pin {
 	return all
 }
 
-// aligned reports whether texts equal the pinned ones except for the surroundings.
 func (d *draft) aligned(pinned, now []pin) bool {
 	return slices.EqualFunc(pinned, now, func(a, b pin) bool {
 		return a.hash == b.hash || d.q.Rules.Pins && a.survey().rest == b.survey().rest
 	})
 }
 
-// pinFirst returns the first versions of the opening texts, for the messages that the conversation
-// has in common with the known one.
+// pinFirst returns the first versions of the opening texts.
 func (d *draft) pinFirst(m matched, now []pin) []pin {
 	n := 0
 	for i := d.leading; i < min(d.leading+m.common, d.openTo()); i++ {
@@ -259,7 +250,6 @@ func (d *draft) pinFirst(m matched, now []pin) []pin {
 	return append(slices.Clip(m.conversation.first[:n]), clonePins(now[n:])...)
 }
 
-// places returns the surroundings described in pins.
 func places(system, first []pin) (all []string) {
 	for _, pins := range [...][]pin{system, first} {
 		for _, p := range pins {
@@ -269,7 +259,7 @@ func places(system, first []pin) (all []string) {
 	return all
 }
 
-// pinned restores the first versions of the texts, and adds a note about changed surroundings.
+// pinned restores the first versions of the texts and adds a note about changes.
 func (d *draft) pinned(next *conversation, system []int, pins, first []pin, notes []note, add *note) {
 	for j, i := range system {
 		d.pin(i, next.base.system[j])
@@ -291,6 +281,7 @@ func (d *draft) pinned(next *conversation, system []int, pins, first []pin, note
 	if announced == nil {
 		announced = places(next.base.system, next.first)
 	}
+	// The model knows the latest values from an earlier note.
 	if slices.Equal(now, announced) {
 		return
 	}
@@ -304,7 +295,6 @@ func (d *draft) pinned(next *conversation, system []int, pins, first []pin, note
 	add.text = "What this conversation began with no longer holds. It is now:\n\n" + strings.Join(changed, "\n\n")
 }
 
-// pin restores one text. It skips a block without a text.
 func (d *draft) pin(i int, p pin) {
 	if len(p.raw) == 0 || d.v.Blocks[i].Body.Empty() {
 		return
@@ -320,6 +310,7 @@ func (d *draft) tools(known, now []tool, notes []note, m matched, next *conversa
 	if d.q.Rules.ToolOrder {
 		var added []tool
 		ordered, added = arrange(known, now)
+		// A forced tool must be in the list, and a first request has no prefix to protect.
 		if d.q.Rules.LateTools && m.common > 0 && !bytes.Contains(d.v.Bytes(d.v.Reply.ToolChoice), []byte(`"name"`)) {
 			added = d.late(added, notes, add)
 		}
@@ -336,8 +327,7 @@ func (d *draft) tools(known, now []tool, notes []note, m matched, next *conversa
 	next.tools = keep(ordered, known)
 }
 
-// late adds undescribed tools to the note. It returns the tools for the list if the last message
-// cannot take a note.
+// late adds undescribed tools to the note. It returns the tools for the list.
 func (d *draft) late(added []tool, notes []note, add *note) (rest []tool) {
 	described := make(map[wire.Hash]struct{})
 	for i := range notes {
@@ -351,6 +341,7 @@ func (d *draft) late(added []tool, notes []note, add *note) (rest []tool) {
 			continue
 		}
 		if !d.listening() {
+			// An answer cannot take a note, so these tools go into the list.
 			return added
 		}
 		add.tools = append(add.tools, t.hash)
@@ -367,13 +358,11 @@ func (d *draft) late(added []tool, notes []note, add *note) (rest []tool) {
 	return nil
 }
 
-// listening reports whether the last message can take a note.
 func (d *draft) listening() bool {
 	m := d.v.Messages[len(d.v.Messages)-1]
 	return m.Role != wire.RoleAssistant && m.End > m.First
 }
 
-// build turns values and tails into cuts.
 func (d *draft) build() error {
 	for i, tails := range d.tails {
 		v, ok := d.values[i]
@@ -399,7 +388,6 @@ func (d *draft) build() error {
 	return nil
 }
 
-// appendText appends a text to a content, which is a string or an array of parts.
 func appendText(raw []byte, text string) []byte {
 	if raw[0] == '[' {
 		end := bytes.LastIndexByte(raw, ']')
@@ -418,7 +406,6 @@ func appendText(raw []byte, text string) []byte {
 	return append(out, quote(text)[1:]...)
 }
 
-// quote returns a text as a JSON string, in the clients' style.
 func quote(s string) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

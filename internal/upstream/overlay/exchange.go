@@ -11,68 +11,67 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// ErrPartial says that the upstream holds a part of the prompt itself, so that
-// nothing is known of its prefix.
+// ErrPartial reports that the upstream retains a part of the prompt, so that its prefix is unknown.
 var ErrPartial = errors.New("overlay: the request is a part of its prompt")
 
-// ErrLarge says that a prompt begins with more than is kept of one.
+// ErrLarge reports a prefix above the limit.
 var ErrLarge = errors.New("overlay: tools and system prompt of more than 4 MiB")
 
 // maxPrefix bounds tools and system prompt, in bytes: no context has room for as much.
 const maxPrefix = 4 << 20
 
-// Conversation says whose request it is.
+// Conversation identifies a request's conversation.
 type Conversation struct {
 	// Session names all traffic of one client conversation and its tenant.
 	Session string
-	// Group names those who share prefixes.
+	// Group names a group of tenants with common prefixes.
 	Group string
-	// Tenant names those whose share of the memory it takes.
+	// Tenant names the owner of the memory.
 	Tenant string
 }
 
-// Request is a request as it is about to go upstream.
+// Request is a request about to go upstream.
 type Request struct {
 	// Format is the upstream's format.
 	Format wire.Format
 	// Body is not changed.
 	Body []byte
-	// Rules are those to follow.
+	// Rules are the rules in force.
 	Rules Switches
 	// Markers reports that cache_control goes upstream.
 	Markers bool
-	// At is now.
+	// At is the current time.
 	At time.Time
 }
 
-// Transaction is a request with its overlay. Until it is committed it changes
-// nothing, so that the same request gives the same bytes again.
+// Transaction is a request with its overlay. Before its commit it changes nothing, so that an equal request gives
+// equal bytes.
 type Transaction struct {
 	// Body is the body to send: that of the request, or a new one that may be recycled.
 	Body []byte
 	// Edited reports that it is a new one.
 	Edited bool
-	// View is what was read of Body.
+	// View is the parsed Body.
 	View *wire.View
-	// Common is the share, in bytes, of what goes upstream that has gone
-	// upstream in the same place before, or was answered there: 0 to 1.
+	// Common is the share, in bytes, of the prompt that the upstream has received or answered in the same place
+	// before: 0 to 1.
 	Common float64
-	// Divergence tells where the prompt does not go on from the one before it,
-	// nil where it does or there is none before it.
+	// Divergence is the point at which the prompt leaves the previous one, nil if it continues that one or there is
+	// none.
 	Divergence *Divergence
 
 	store        *Store
 	conversation Conversation
-	base         string // name of the one that it began with, "" if that is known
+	base         string // name of a new base, "" for a known one
 	before, next *conversation
 	replaces     *conversation
 	at           time.Time
 }
 
-// Begin lays the overlay over a request. It returns an error for what it does
-// not understand; that goes out as it is.
+// Begin applies the overlay to a request. A request with an error is forwarded unmodified.
 func (s *Store) Begin(c Conversation, q Request) (*Transaction, error) {
 	all := s.conversationsOf(c.Session)
+	// Nearly all messages were parsed for the previous request.
 	v, err := wire.Parse(q.Format, q.Body, recall(all, func(l *conversation) *wire.Known { return l.known }))
 	if err != nil {
 		return nil, err
@@ -101,6 +100,7 @@ func (s *Store) Begin(c Conversation, q Request) (*Transaction, error) {
 		return nil, err
 	}
 	out := v
+	// A frozen conversation was refused with an overlay, and gets none any more.
 	if len(d.cuts) > 0 && !next.frozen {
 		body, err := wire.Replace(q.Body, d.cuts)
 		if err != nil {
@@ -110,7 +110,7 @@ func (s *Store) Begin(c Conversation, q Request) (*Transaction, error) {
 			if k := begun(all, func(l *conversation) *wire.Known { return l.shown }, first); k != nil {
 				return k
 			}
-			return v.Known() // most of it was not touched
+			return v.Known() // most of it is unchanged
 		}); err != nil {
 			return nil, err
 		}
@@ -122,17 +122,15 @@ func (s *Store) Begin(c Conversation, q Request) (*Transaction, error) {
 	return x, nil
 }
 
-// Accept reports that the upstream has accepted the request: others may begin as it
-// does.
+// Accept records that the upstream has accepted the request, which makes its base available to others.
 func (x *Transaction) Accept() {
 	if x.base != "" {
 		x.store.accept(x.base, x.conversation.Tenant, x.next.base)
 	}
 }
 
-// Commit makes the request and its answer, which must be whole, part of the
-// conversation. With reports, the upstream says what it found in its cache; where
-// it found much less than it should have, that is a divergence, too.
+// Commit makes the request and its complete answer part of the conversation. With reports, the upstream's cached
+// tokens reveal an eviction, which counts as a divergence.
 func (x *Transaction) Commit(t *wire.Turn, reports bool) {
 	x.Accept()
 	if a := answerOf(t, len(x.next.chain)); a != nil {
@@ -140,6 +138,7 @@ func (x *Transaction) Commit(t *wire.Turn, reports bool) {
 	}
 	x.next.estimated = !reports
 	x.next.prompt = t.Usage.Prompt() + t.Usage.Output
+	// Small gaps are normal; an eviction loses most of the prompt.
 	if x.Divergence == nil && reports && t.Usage.Reported && x.before != nil && 2*t.Usage.Read < x.before.prompt {
 		x.Divergence = &Divergence{At: x.at, Cause: CauseEvicted, Of: len(x.before.sent)}
 	}
@@ -150,11 +149,11 @@ func (x *Transaction) Commit(t *wire.Turn, reports bool) {
 	x.store.put(x.conversation, x.replaces, x.next)
 }
 
-// Freeze notes that the upstream refused the request for its overlay: the
-// conversation is left alone from here on.
+// Freeze stops overlays of the conversation, after the upstream refused one.
 func (x *Transaction) Freeze() {
 	frozen := *x.next
 	frozen.frozen = true
+	// The refused request is no part of the conversation.
 	if x.before != nil {
 		frozen = *x.before
 		frozen.frozen = true
@@ -165,17 +164,16 @@ func (x *Transaction) Freeze() {
 	x.store.put(x.conversation, x.before, &frozen)
 }
 
-// matched is the conversation that a request goes on with.
+// matched is the conversation that a request continues.
 type matched struct {
 	conversation *conversation // nil for a new one
-	// common is the number of the request's messages that stand there, too.
+	// common is the number of leading messages in both.
 	common int
-	// continues tells that the request takes its place; otherwise it branches off.
+	// continues reports that the request takes its place; otherwise it branches off.
 	continues bool
 }
 
-// recall finds what was parsed of an earlier request that began alike, or else of
-// the one used last: each message of it is recognised by itself.
+// recall finds the parsed form of an earlier request with the same beginning, or else of the latest one.
 func recall(all []*conversation, of func(*conversation) *wire.Known) func(wire.Hash) *wire.Known {
 	if len(all) == 0 {
 		return nil
@@ -184,11 +182,11 @@ func recall(all []*conversation, of func(*conversation) *wire.Known) func(wire.H
 		if k := begun(all, of, first); k != nil {
 			return k
 		}
+		// Messages are recognized one by one, so another branch still helps.
 		return of(all[0])
 	}
 }
 
-// begun is what was parsed of an earlier request that began so, nil for nothing.
 func begun(all []*conversation, of func(*conversation) *wire.Known, first wire.Hash) *wire.Known {
 	for _, l := range all {
 		if k := of(l); k != nil && k.First() == first {
@@ -198,8 +196,7 @@ func begun(all []*conversation, of func(*conversation) *wire.Known, first wire.H
 	return nil
 }
 
-// match finds the conversation that shares most messages from the first on. One
-// whose answers the request leaves out goes on beside it.
+// match finds the conversation with the most leading messages in common.
 func match(all []*conversation, format wire.Format, tools bool, links []link) matched {
 	var best, branch matched
 	for _, l := range all {
@@ -207,6 +204,7 @@ func match(all []*conversation, format wire.Format, tools bool, links []link) ma
 			continue
 		}
 		n := common(l.chain, links)
+		// A request without that conversation's later answers branches off.
 		answered := slices.ContainsFunc(l.chain[n:], func(k link) bool { return k.role == wire.RoleAssistant })
 		if n > best.common && !answered {
 			best = matched{l, n, true}
@@ -221,9 +219,7 @@ func match(all []*conversation, format wire.Format, tools bool, links []link) ma
 	return branch
 }
 
-// common returns the number of messages that two conversations begin with. Those of the same
-// shape are the same where the model has given the same answer to both: a task that differs from
-// another in a path only is another task until then.
+// common returns the number of leading messages of two conversations.
 func common(a, b []link) int {
 	same, shape, answered := 0, 0, false
 	for shape < min(len(a), len(b)) && a[shape].shape == b[shape].shape && a[shape].role == b[shape].role {
@@ -233,19 +229,21 @@ func common(a, b []link) int {
 		answered = answered || a[shape].role == wire.RoleAssistant
 		shape++
 	}
+	// Messages with equal shapes are equal if the model answered both alike. Until then, a task with another path
+	// is another task.
 	if answered {
 		return shape
 	}
 	return same
 }
 
-// links are the messages behind the system text. Those that a user begins with are told apart
-// without their surroundings.
+// links are the messages after the system text, without surroundings in the opening user messages.
 func (d *draft) links() []link {
 	links := make([]link, 0, len(d.v.Messages)-d.leading)
 	opening, openTo := d.first, d.openTo()
 	for i := d.leading; i < len(d.v.Messages); i++ {
 		m := &d.v.Messages[i]
+		// Most messages have one block, and need no further hash.
 		if i >= openTo && m.End == m.First+1 {
 			hash := d.v.Blocks[m.First].Hash
 			links = append(links, link{hash, hash, m.Role})

@@ -14,14 +14,12 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// tail is a place to append a text: a block, or a system message turned into a user message.
+// tail is a place to append a text.
 type tail struct {
 	block, fresh int
 	open         bool
 }
 
-// messages processes the messages after the system text: it folds system messages, repeats notes
-// where they first stood, and restores the model's answers.
 func (d *draft) messages(m matched, notes []note, add *note, next *conversation) {
 	var to tail
 	last := len(d.v.Messages) - 1
@@ -44,6 +42,7 @@ func (d *draft) messages(m matched, notes []note, add *note, next *conversation)
 			to = d.end(i)
 		}
 		for _, n := range notes {
+			// A note stays where it first stood, as a part of the prefix.
 			if n.at == at {
 				d.append(to, reminder(n.text))
 			}
@@ -66,7 +65,6 @@ func (d *draft) append(to tail, text string) {
 	}
 }
 
-// end returns the tail of a message: its last text or result.
 func (d *draft) end(i int) tail {
 	m := &d.v.Messages[i]
 	for j := int(m.End) - 1; j >= int(m.First); j-- {
@@ -79,7 +77,7 @@ func (d *draft) end(i int) tail {
 	return tail{}
 }
 
-// fold turns a system message into a reminder at the end of the preceding message.
+// fold turns a system message into a reminder in the preceding message.
 func (d *draft) fold(i int, to tail) tail {
 	m := &d.v.Messages[i]
 	var texts []string
@@ -140,7 +138,6 @@ func (d *draft) form(i int) {
 	}
 }
 
-// loneText returns the text of an array with a single plain text part.
 func (d *draft) loneText(content rawjson.Span) ([]byte, bool) {
 	var part gjson.Result
 	n := 0
@@ -160,6 +157,7 @@ func (d *draft) loneText(content rawjson.Span) ([]byte, bool) {
 		case "text":
 			text = v.Raw
 		case "cache_control":
+			// Without markers upstream, cache_control has no effect.
 			ok = ok && !d.q.Markers
 		default:
 			ok = false
@@ -169,7 +167,6 @@ func (d *draft) loneText(content rawjson.Span) ([]byte, bool) {
 	return []byte(text), ok && strings.HasPrefix(text, `"`)
 }
 
-// uncount removes token counters from a message.
 func (d *draft) uncount(i int) {
 	if !d.q.Rules.TokenCounters {
 		return

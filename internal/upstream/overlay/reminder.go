@@ -13,11 +13,11 @@ const (
 	reminderClose = "</system-reminder>"
 )
 
-// reminder wraps a text in the tags of a reminder, which mark it as not the user's.
 func reminder(text string) string {
 	if strings.HasPrefix(text, reminderOpen) {
 		return text
 	}
+	// The tags mark a text as not the user's.
 	return reminderOpen + "\n" + text + "\n" + reminderClose
 }
 

@@ -63,13 +63,13 @@ type Switches struct {
 	BillingLine, SystemMessages, TokenCounters, ToolOrder, LateTools, Pins, Forms, ExactAnswers, Thinking bool
 }
 
-// LocalServer holds the rules for a local server.
+// LocalServer has the rules for a local server.
 var LocalServer = Switches{
 	BillingLine: true, SystemMessages: true, TokenCounters: true, ToolOrder: true, Pins: true, Forms: true,
 	ExactAnswers: true, Thinking: true,
 }
 
-// Unlisted holds the rules for a local server that accepts calls of unlisted tools.
+// Unlisted has the rules for a local server that accepts calls of unlisted tools.
 var Unlisted = func() Switches {
 	s := LocalServer
 	s.LateTools = true

@@ -20,15 +20,15 @@ const (
 	maxConversations = 16 // in one session
 )
 
-// Store remembers the beginnings of conversations and the notes told since. A conversation
-// that it has forgotten begins anew. All methods may be called from several goroutines.
+// Store has the beginnings of conversations and their notes. A forgotten conversation begins anew. All methods may
+// be called from several goroutines.
 type Store struct {
 	pool     *lru.Pool[string]
 	sessions *lru.Cache[string, string, []*conversation] // the most recently used conversation first
 	bases    *lru.Cache[string, string, *base]
 }
 
-// NewStore returns an empty store in a pool that tenants own shares of.
+// NewStore returns an empty store in a pool with shares for tenants.
 func NewStore(pool *lru.Pool[string], now func() time.Time) *Store {
 	return &Store{
 		pool:     pool,
@@ -58,7 +58,7 @@ func (s *Store) Bytes() int64 { return s.pool.Bytes() }
 // SetLimit implements [state.Holder].
 func (s *Store) SetLimit(n int64) { s.pool.SetLimit(n) }
 
-// conversationsOf returns the conversations of a session. They are immutable.
+// conversationsOf returns the immutable conversations of a session.
 func (s *Store) conversationsOf(key string) []*conversation {
 	s.sessions.Lock()
 	defer s.sessions.Unlock()
@@ -69,7 +69,7 @@ func (s *Store) conversationsOf(key string) []*conversation {
 	return e.Value
 }
 
-// put makes next part of its session, in the place of before if that is not nil.
+// put makes next part of its session, in place of before.
 func (s *Store) put(c Conversation, before, next *conversation) {
 	conversations, size := []*conversation{next}, len(c.Session)+200+next.Size()
 	limit := int(s.pool.Limit())
@@ -99,7 +99,7 @@ func (s *Store) ForgetSession(x *sessioncache.Session) {
 	}
 }
 
-// known returns the base of a name, b itself if it is the first of its kind.
+// known returns the base of a name, b if there is none.
 func (s *Store) known(name string, b *base) *base {
 	s.bases.Lock()
 	defer s.bases.Unlock()
@@ -109,35 +109,33 @@ func (s *Store) known(name string, b *base) *base {
 	return b
 }
 
-// accept has conversations that begin alike begin with b from here on, unless there
-// is such a base.
+// accept makes b the base of later conversations with the same beginning.
 func (s *Store) accept(name, tenant string, b *base) {
 	s.bases.Lock()
 	defer s.bases.Unlock()
 	if e := s.bases.Get(name); e != nil {
+		// The first base wins, since its bytes are in the upstream's cache.
 		s.bases.Use(e)
 		return
 	}
 	s.bases.Put(name, tenant, b, int64(b.size()))
 }
 
-// Report is what an operator may see of the conversations of a session.
+// Report is an operator's view of one conversation.
 type Report struct {
 	// Messages is the number of messages of the last request behind the prefix.
 	Messages int `json:"messages"`
 	// Tools is the number of tools in the prefix.
 	Tools int `json:"tools"`
-	// Notes counts what was told near the end instead of in front, Restored the
-	// answers that go out as the model wrote them.
+	// Notes is the number of notes near the end, Restored of answers that go out in the model's own bytes.
 	Notes    int `json:"notes"`
 	Restored int `json:"restored"`
-	// Estimated reports that the upstream does not report cached tokens, so that
-	// those in the usage of the session are estimates.
+	// Estimated reports that the upstream does not report cached tokens, so that the session's usage contains
+	// estimates.
 	Estimated bool `json:"estimated,omitempty"`
-	// Frozen reports that the upstream refused a request that was overlaid.
+	// Frozen reports that the upstream refused a request with an overlay.
 	Frozen bool `json:"frozen"`
-	// Divergences are the last places at which a prompt did not go on from the
-	// one before it.
+	// Divergences are the latest divergences.
 	Divergences []Divergence `json:"divergences"`
 }
 
@@ -150,7 +148,7 @@ func (s *Store) ReportSession(x *sessioncache.Session) (name string, report any)
 	return "overlay", report
 }
 
-// Report returns what is known of a session, nil if nothing is.
+// Report returns the reports of a session's conversations.
 func (s *Store) Report(key string) []Report {
 	conversations := s.conversationsOf(key)
 	all := make([]Report, 0, len(conversations))
@@ -166,36 +164,31 @@ func (s *Store) Report(key string) []Report {
 	return all
 }
 
-// link is a message as the client wrote it, by its hash, and by the hash of its shape: without any
-// date, time, path, UUID or hash. Only messages that a user begins with have a shape of their own.
+// link is a client's message as two hashes: of the whole, and of its shape without dates, times, paths, UUIDs and
+// hashes. Only opening user messages have a shape of their own.
 type link struct {
 	hash, shape wire.Hash
 	role        wire.Role
 }
 
-// conversation is a growing conversation. It is immutable: each request makes a new one.
+// conversation is immutable: each request makes a new one.
 type conversation struct {
 	format wire.Format
 	tooled bool // its requests have tools
-	// base is what it began with; tools are those in the prefix now: those of the
-	// base, and behind them what came later.
+	// base is the beginning; tools are those of the base, and later ones.
 	base  *base
 	tools []tool
-	// first are the texts that a user began with, seen those of the last request that differ
-	// from it and from the base.
+	// first are the opening user texts, seen those of the last request that differ from first and the base.
 	first, seen []pin
-	// chain are the messages behind the system text in the last request.
+	// chain are the messages of the last request after the system text.
 	chain []link
 	notes []note
-	// answers are the model's that the client writes otherwise, or has not sent
-	// back yet.
+	// answers are the model's answers that the client has rewritten or not sent back yet.
 	answers []answer
-	// sent is what went upstream, piece by piece, prompt the length in tokens
-	// of prompt and answer.
+	// sent are the pieces of the last prompt, prompt its length with the answer in tokens.
 	sent   []piece
 	prompt int64
-	// known is what was parsed of the client's last request, shown of what went
-	// upstream; the same where nothing was changed.
+	// known is the client's last request, parsed, shown its overlaid form.
 	known, shown *wire.Known
 
 	estimated   bool
@@ -203,9 +196,9 @@ type conversation struct {
 	divergences []Divergence
 }
 
-// Size is about how much memory the conversation holds, in bytes. Its base counts as if
-// it had it alone: others that share it may be forgotten before.
+// Size is the approximate memory of the conversation, in bytes.
 func (l *conversation) Size() int {
+	// The base counts in full, since other conversations that share it may be forgotten first.
 	n := 400 + l.base.size() + len(l.chain)*40 + len(l.sent)*24 + len(l.divergences)*64
 	for i, k := range [...]*wire.Known{l.known, l.shown} {
 		if k != nil && (i == 0 || k != l.known) {

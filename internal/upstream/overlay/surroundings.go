@@ -22,20 +22,16 @@ var tags = []string{
 	"files", "directories", "directory_structure", "directoryStructure", "project_layout",
 }
 
-// sections are the beginnings of sections, which extend to the next heading, tag or section.
+// sections extend to the next heading, tag or section.
 var sections = []string{"gitStatus:", "# gitStatus", "# currentDate", "# Environment", "Instructions from: "}
 
-// lines matches places of one line.
 var lines = regexp.MustCompile(`^[\s*#-]*((?i:today'?s date|the current date|current date|today is|date:)|Working ` +
 	`directory:|Primary working directory:|Current branch:|Additional working directories:|You are powered by the ` +
 	`model|The exact model ID is)`)
 
-// maxSurveyed bounds the texts to survey, in bytes of JSON: clients describe their surroundings in
-// a few thousand bytes.
 const maxSurveyed = 1 << 20
 
-// surroundings are the result of surveying a text. They are computed on first use and kept with the
-// text, because a conversation sends the text with each request.
+// surroundings are the result of surveying a text, computed on first use.
 type surroundings struct {
 	once sync.Once
 	// rest is the hash of the text without its places: texts with an equal rest differ in their
@@ -59,7 +55,6 @@ func (p *pin) survey() *surroundings {
 	return p.surroundings
 }
 
-// survey splits a text into its rest, its shape and its places.
 func survey(text string, message bool) (rest, shape string, places []string) {
 	var b, shapes strings.Builder
 	all := strings.SplitAfter(text, "\n")
@@ -121,7 +116,6 @@ var values = regexp.MustCompile(`^(?:` + strings.Join([]string{
 
 const months = `Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sep(?:t(?:ember)?)?|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?`
 
-// shapeOf returns a line with each value replaced by a zero byte.
 func shapeOf(line string) string {
 	var b strings.Builder
 	done := 0
@@ -147,12 +141,11 @@ func shapeOf(line string) string {
 	return b.String()
 }
 
-// mayBegin reports whether a value can begin at an offset outside a word. A path cannot continue a
-// word, as in "and/or" and in URLs.
 func mayBegin(line string, at int) bool {
 	rest := line[at:]
 	switch c := rest[0]; {
 	case c == '/' || c == '\\' || c == '~' || c == '.':
+		// A path cannot continue a word, as in "and/or" and in URLs.
 		return at == 0 || strings.IndexByte(" \t'\"`([{<=:,", line[at-1]) >= 0
 	case c >= '0' && c <= '9':
 		return true
@@ -166,13 +159,13 @@ func mayBegin(line string, at int) bool {
 	return isHash(rest)
 }
 
-// isHash reports whether a text begins with the seven hexadecimal digits of a short hash.
 func isHash(text string) bool {
 	for i := range min(7, len(text)) {
 		if c := text[i] | 0x20; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
 			return false
 		}
 	}
+	// Git's short hashes have seven digits.
 	return len(text) >= 7
 }
 
@@ -180,7 +173,6 @@ func isWord(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
 }
 
-// isValue reports whether a match of values is one: a hash has digits and letters.
 func isValue(text string) bool {
 	switch c := text[0]; {
 	case c == '/' || c == '\\' || c == '~' || c == '.':
@@ -188,17 +180,16 @@ func isValue(text string) bool {
 	case strings.ContainsAny(text, ":-/. ") || c >= 'A' && c <= 'Z':
 		return true
 	}
+	// A hash has digits and letters: plain numbers and words such as "defaced" are no hashes.
 	return strings.ContainsAny(text, "0123456789") && strings.ContainsAny(text, "abcdef")
 }
 
-// dangling remembers unclosed tags and reminders, so that a text is searched once for their ends
-// and not at each line.
+// dangling remembers unclosed tags and reminders.
 type dangling struct {
 	tags      [16]bool // by index in tags: no end in the rest of the text
 	reminders int      // no reminder ends before this line
 }
 
-// tagged returns the number of lines of a tag that begins at a line, 0 for none.
 func (d *dangling) tagged(all []string, from int) int {
 	first := strings.TrimSpace(all[from])
 	if !strings.HasPrefix(first, "<") {
@@ -216,13 +207,12 @@ func (d *dangling) tagged(all []string, from int) int {
 				return i + 1
 			}
 		}
+		// A long text is searched once for an end, not at each line.
 		d.tags[t] = true
 	}
 	return 0
 }
 
-// section returns the number of lines of a section that begins at a line, 0 for none. With closed,
-// the section must end inside a closed reminder.
 func (d *dangling) section(all []string, from int, closed bool) int {
 	if !begins(all[from]) {
 		return 0
@@ -252,7 +242,6 @@ func begins(line string) bool {
 	return false
 }
 
-// enclosed reports whether a reminder ends after a line before another one begins.
 func (d *dangling) enclosed(all []string, from int) bool {
 	for i := max(from, d.reminders); i < len(all); i++ {
 		if strings.HasPrefix(all[i], reminderClose) {

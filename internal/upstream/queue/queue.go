@@ -3,7 +3,7 @@
 
 // Package queue admits a bounded number of concurrent requests to a local server. It is fair
 // between users, prefers conversations to side requests, and gives each conversation the slot that
-// holds its prefix.
+// has its prefix.
 package queue
 
 import (

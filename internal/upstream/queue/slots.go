@@ -55,7 +55,7 @@ func (s *slots) give(i int) {
 	s.busy--
 }
 
-// take acquires the free slot that holds the conversation's prefix, else the one with the prefix
+// take acquires the free slot that has the conversation's prefix, else the one with the prefix
 // that costs least to read again. There must be a free slot.
 func (s *slots) take(t Ticket) int {
 	best, hits := s.best(t.Conversation), 0

@@ -19,7 +19,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// Retained is what upstreams retain of the conversations of a state.
+// Retained tracks the conversations of a state that upstreams retain.
 type Retained struct {
 	memory *lru.Pool[sessioncache.Tenant]
 	now    func() time.Time

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// DefaultTTL is how long what nobody uses is kept.
+	// DefaultTTL is the lifetime of unused entries.
 	DefaultTTL = 3 * time.Hour
 
 	maxTTL = 7 * 24 * time.Hour
@@ -68,11 +68,10 @@ const (
 	Auto = "auto"
 )
 
-// autoThreads is the size in bytes of the requests for which threads are worth having.
+// autoThreads is the smallest request, in bytes, that auto sends to a thread.
 const autoThreads = 1 << 20
 
-// Threaded reports whether a request of some bytes is to be kept in a thread, though its
-// client has not asked for that.
+// Threaded reports whether a request of that size gets a thread without the client's own wish.
 func (o *Options) Threaded(size int) bool {
 	return o != nil && (o.Threads == On || o.Threads == Auto && size >= autoThreads)
 }
@@ -85,7 +84,7 @@ func ValidateTTL(ttl caddy.Duration) error {
 	return nil
 }
 
-// Life is the lifetime of what is not used, for options that may be nil.
+// Life is the lifetime of unused entries, also for nil options.
 func (o *Options) Life() time.Duration {
 	if o == nil {
 		return DefaultTTL

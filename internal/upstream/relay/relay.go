@@ -22,7 +22,6 @@ import (
 // headerRetained reports to the client how its request was sent upstream.
 const headerRetained = "X-Llm-Cache-Retained"
 
-// relay is the layer.
 type relay struct {
 	next   caddyhttp.Handler
 	engine *retain.Engine
@@ -36,8 +35,8 @@ type relay struct {
 // adds a header for the client. heard gets the verdict on an answer before the client has all of
 // it.
 func Layer(
-	next caddyhttp.Handler, e *retain.Engine, shows bool, of func(r *http.Request, body []byte) (retain.Key,
-		*retain.Request), heard func(retain.Verdict),
+	next caddyhttp.Handler, e *retain.Engine, shows bool,
+	of func(r *http.Request, body []byte) (retain.Key, *retain.Request), heard func(retain.Verdict),
 ) caddyhttp.Handler {
 	if e == nil {
 		return next
@@ -45,7 +44,6 @@ func Layer(
 	return &relay{next, e, shows, of, heard}
 }
 
-// form is the form in which a request is sent.
 type form uint8
 
 const (
@@ -86,8 +84,7 @@ func (l *relay) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	return httpx.Retry(s, r, by)
 }
 
-// sending is a request that is sent in one form after the other, and the writer of the answer that
-// the client gets.
+// sending is a request in one form after the other, and the writer of the client's answer.
 type sending struct {
 	httpx.Answer
 	*relay
@@ -97,7 +94,6 @@ type sending struct {
 	ear      retain.Ear // observes a retained answer
 }
 
-// attempts are the requests and responses of a sending.
 type attempts struct{ *sending }
 
 // ServeHTTP implements [httpx.Retrier]. It sends the request in the present form.
@@ -128,6 +124,7 @@ func (s attempts) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 func (s attempts) Judge(a *httpx.Attempt) httpx.Verdict {
 	final := s.as == s.last
 	switch {
+	// A timeout would only repeat itself with the whole request.
 	case a.Err != nil && s.as == partial && !isTimeout(a.Err):
 		return s.miss(retain.Cut)
 	case a.Err != nil, a.Status == 0:
@@ -153,20 +150,17 @@ func (s attempts) Judge(a *httpx.Attempt) httpx.Verdict {
 	return httpx.Accept
 }
 
-// miss gives a form up in favor of the next.
 func (s *sending) miss(why retain.Cause) httpx.Verdict {
 	s.turn.Miss(why)
 	s.as++
 	return httpx.Reject
 }
 
-// isTimeout reports whether the upstream took too long: another attempt would take as long.
 func isTimeout(err error) bool {
 	e, ok := errors.AsType[caddyhttp.HandlerError](err)
 	return ok && e.StatusCode == http.StatusGatewayTimeout
 }
 
-// says returns the value of the header about the request's form.
 func says(t *retain.Transfer) string {
 	whole := "; whole=" + strconv.Itoa(len(t.Request.Body))
 	if t.Delta != nil {
@@ -189,8 +183,7 @@ func (s *sending) Take(p []byte) (n int, err error) {
 	if s.ear == nil || len(p) == 0 {
 		return s.ResponseWriter.Write(p)
 	}
-	// Hold the last byte back until the observer is done: a client with the whole answer may
-	// continue it at once.
+	// Keep the last byte back until the observer is done: a client with the whole answer may continue it at once.
 	last := len(p) - 1
 	if last > 0 {
 		if n, err = s.ResponseWriter.Write(p[:last]); err != nil {
@@ -202,9 +195,9 @@ func (s *sending) Take(p []byte) (n int, err error) {
 	return n + m, err
 }
 
-// hear passes a piece of the answer to the observer. The observer's panics do not affect the
-// client.
+// hear passes a piece of the answer to the observer.
 func (s *sending) hear(p []byte) {
+	// The observer's panics must not affect the client.
 	httpx.Guard(caddy.Log(), "listening to an answer", func() {
 		v := s.ear.Feed(p)
 		if v.Handle == "" {

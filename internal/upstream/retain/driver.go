@@ -19,7 +19,7 @@ type Request struct {
 	// Bound is a hash of the properties bound to a handle besides the history: the model, the
 	// tools, options. Zero for drivers with unbound handles.
 	Bound wire.Hash
-	// History holds the hashes of the messages, in order. Nil for drivers that retain bytes.
+	// History has the hashes of the messages, in order. Nil for drivers that retain bytes.
 	History []wire.Hash
 	// View is the parsed Body or Plain. Nil for drivers that retain bytes.
 	View *wire.View
@@ -63,12 +63,12 @@ type Outcome struct {
 	Mark string
 }
 
-// goesBy reports whether a handle identifies the state or a state that led to it.
+// goesBy reports whether a handle identifies the state or an earlier one of its line.
 func (b *Base) goesBy(handle string) bool {
 	return b.Handle == handle || b.prior != nil && b.prior.goesBy(handle)
 }
 
-// before returns the reason why the request does not begin with the retained state, "" if it does.
+// before returns the reason why the request does not begin with the state.
 func (b *Base) before(r *Request) Cause {
 	if b.Bound != r.Bound {
 		return Bound

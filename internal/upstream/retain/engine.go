@@ -12,55 +12,52 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// overhead is what an entry takes besides what it holds, in bytes.
+// overhead is the memory of an entry besides its content, in bytes.
 const overhead = 512
 
-// Side is whose conversations are at which upstream.
+// Side is a tenant at an upstream.
 type Side struct {
 	Tenant   sessioncache.Tenant
 	Upstream string
 }
 
-// Key names a growing conversation there.
+// Key identifies a growing conversation of a side.
 type Key struct {
 	Side
-	// Session is the public id of the session that it is of.
+	// Session is the public id of its session.
 	Session string
-	// Conversation is the hash of how it begins.
+	// Conversation is the hash of its beginning.
 	Conversation wire.Hash
 }
 
-// talk names a session.
 type talk struct {
 	Side
 	session string
 }
 
-// Engine knows what upstreams hold. All methods may be called from several goroutines.
+// Engine tracks the states that upstreams retain. All methods may be called from several goroutines.
 type Engine struct {
 	driver Driver
 
 	entries *lru.Cache[Key, sessioncache.Tenant, *entry] // its lock guards all below, too
-	newest  map[talk]Key                                 // the conversation of a session that was held last
-	at      map[Side]int                                 // how many are held
+	newest  map[talk]Key                                 // latest conversation of a session
+	at      map[Side]int                                 // number of entries
 }
 
-// entry is what is known of one conversation.
 type entry struct {
 	key    Key
 	base   *Base
-	flying int // requests on their way that go on from it
+	flying int // requests in flight that continue it
 }
 
-// New returns an engine that knows nothing. What it comes to know is kept in a pool, for as
-// long as something unused is taken to be held.
+// New returns an empty engine. Its entries are kept in a pool, for the time that upstreams certainly retain an
+// unused state.
 func New(d Driver, pool *lru.Pool[sessioncache.Tenant], life time.Duration, now func() time.Time) *Engine {
 	e := &Engine{driver: d, newest: map[talk]Key{}, at: map[Side]int{}}
 	e.entries = lru.New(lru.Options[Key, sessioncache.Tenant, *entry]{Pool: pool, TTL: life, Now: now, Dropped: e.dropped})
 	return e
 }
 
-// dropped removes an entry that has left the cache from the other indices.
 func (e *Engine) dropped(old *lru.Entry[Key, sessioncache.Tenant, *entry]) {
 	if e.at[old.Key.Side]--; e.at[old.Key.Side] == 0 {
 		delete(e.at, old.Key.Side)
@@ -70,27 +67,27 @@ func (e *Engine) dropped(old *lru.Entry[Key, sessioncache.Tenant, *entry]) {
 	}
 }
 
-// Driver is the way in which the upstreams hold.
+// Driver returns the engine's driver.
 func (e *Engine) Driver() Driver { return e.driver }
 
-// Transfer is one request, from the decision how it is sent to what came of it.
+// Transfer is one request, from the choice of its form to the upstream's verdict.
 type Transfer struct {
 	engine *Engine
-	from   *entry // nil where nothing is gone on from
-	common int    // bytes that what is gone on from and the request begin with
-	// Key is what it is of.
+	from   *entry // nil without a base
+	common int    // bytes in common with the base
+	// Key identifies the request's conversation.
 	Key Key
-	// Request is what is forwarded.
+	// Request is the forwarded request.
 	Request *Request
-	// Base is what is gone on from, nil for nothing.
+	// Base is the state that the request continues, nil for none.
 	Base *Base
-	// Delta is what is sent, nil for the whole.
+	// Delta is the body to send, nil for the whole.
 	Delta []byte
-	// Cause is why it is the whole.
+	// Cause is the reason for sending the whole.
 	Cause Cause
 }
 
-// Begin decides how a request is sent. The turn has to be ended.
+// Begin chooses the form of a request. The transfer must be ended.
 func (e *Engine) Begin(k Key, r *Request) *Transfer {
 	t := &Transfer{engine: e, Key: k, Request: r}
 	met := t.find()
@@ -105,8 +102,8 @@ func (e *Engine) Begin(k Key, r *Request) *Transfer {
 	return t
 }
 
-// Answered returns what a conversation's last answer was, if this is the request that
-// got it, or says nothing beyond it: that is all.
+// Answered returns the outcome of a conversation's last answer if the request is the one that got it, or with all,
+// one that ends with that answer.
 func (e *Engine) Answered(k Key, r *Request) (o *Outcome, all bool) {
 	e.entries.Lock()
 	defer e.entries.Unlock()
@@ -123,15 +120,14 @@ func (e *Engine) Answered(k Key, r *Request) (o *Outcome, all bool) {
 	return b.Outcome, all
 }
 
-// find finds what can be gone on from, and why not. met tells that the upstream holds
-// something of the tenant's.
+// find finds the base, or the reason for none. met reports that the upstream retains any state of the tenant.
 func (t *Transfer) find() (met bool) {
 	e := t.engine
 	e.entries.Lock()
 	defer e.entries.Unlock()
 	found := e.entries.Get(t.Key)
 	met = e.at[t.Key.Side] > 0
-	if found == nil { // a sister's begins alike, more often than not
+	if found == nil { // sub-agents of a session mostly begin alike
 		if k, ok := e.newest[talk{t.Key.Side, t.Key.Session}]; ok && !e.driver.Once() {
 			found = e.entries.Get(k)
 		}
@@ -145,7 +141,7 @@ func (t *Transfer) find() (met bool) {
 		return met
 	}
 	base := found.Value.base
-	if t.Cause = base.before(t.Request); t.Cause != "" { // another answer to the same may be wished for
+	if t.Cause = base.before(t.Request); t.Cause != "" { // the client may ask for another answer to the same request
 		if base = base.prior; base == nil || base.before(t.Request) != "" {
 			return met
 		}
@@ -166,8 +162,7 @@ func (t *Transfer) find() (met bool) {
 	return met
 }
 
-// Retain notes that the upstream holds what an answer says it does. The body is copied, as
-// far as it is not the one that the turn goes on from and nobody else does.
+// Retain records the state that the upstream retains by its verdict.
 func (t *Transfer) Retain(v Verdict) {
 	if v.Handle == "" {
 		return
@@ -181,18 +176,16 @@ func (t *Transfer) Retain(v Verdict) {
 		prior.prior = nil
 		b.prior = &prior
 	}
-	if t.Request.View == nil { // else the hashes are all that is compared
+	if t.Request.View == nil { // drivers with a view compare hashes only
 		prefix := t.inherit()
 		b.Body, b.Sums = append(prefix, t.Request.Body[len(prefix):]...), t.Request.Sums
 	}
 	t.put(b)
 }
 
-// Refuse notes that the upstream holds nothing of the conversation, for as long as it
-// is used.
+// Refuse records that the upstream retains nothing of the conversation.
 func (t *Transfer) Refuse() { t.put(new(Base)) }
 
-// put takes in what the upstream holds.
 func (t *Transfer) put(b *Base) {
 	size := int64(overhead + cap(b.Body) + (len(b.History)+len(b.Sums))*len(wire.Hash{}))
 	if b.prior != nil {
@@ -213,21 +206,22 @@ func (t *Transfer) put(b *Base) {
 	e.entries.Put(t.Key, t.Key.Tenant, &entry{key: t.Key, base: b}, size)
 }
 
-// inherit returns the bytes that the request and what it goes on from begin with, in
-// memory that is the caller's to append to.
+// inherit returns the common bytes of base and request, with room to append.
 func (t *Transfer) inherit() []byte {
 	e := t.engine
 	e.entries.Lock()
 	defer e.entries.Unlock()
+	// Without other users, the base's memory serves the next base. A long conversation is then not copied at each
+	// turn.
 	if found := e.entries.Get(t.Key); found != nil && found.Value == t.from && t.from.flying == 1 {
 		e.entries.Drop(found)
 		return t.Base.Body[:t.common]
 	}
-	return make([]byte, 0, len(t.Request.Body)+len(t.Request.Body)/8) // the next one is longer
+	// The next request is longer.
+	return make([]byte, 0, len(t.Request.Body)+len(t.Request.Body)/8)
 }
 
-// Miss notes that the upstream does not hold what it was thought to. The whole is to be
-// sent.
+// Miss records that the upstream does not retain the base. The whole must be sent.
 func (t *Transfer) Miss(why Cause) {
 	e := t.engine
 	e.entries.Lock()
@@ -236,7 +230,7 @@ func (t *Transfer) Miss(why Cause) {
 			e.entries.Drop(found)
 		}
 	}
-	if why == Foreign { // whatever it held, it is another server now
+	if why == Foreign { // another server now answers there
 		for k := range e.entries.OldestOf(t.Key.Tenant) {
 			if k.Key.Side == t.Key.Side {
 				e.entries.Drop(k)
@@ -250,7 +244,7 @@ func (t *Transfer) Miss(why Cause) {
 	t.Delta, t.Cause = nil, why
 }
 
-// Forget forgets what a tenant has under a handle: its client has had that deleted.
+// Forget drops a tenant's states under a handle, after the client has deleted its answer.
 func (e *Engine) Forget(s Side, handle string) {
 	e.entries.Lock()
 	defer e.entries.Unlock()

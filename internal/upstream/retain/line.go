@@ -9,7 +9,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Line holds the hashes of the answers' ids in a conversation, up to the latest. A retained
+// Line has the hashes of the answers' ids in a conversation, up to the latest. A retained
 // response includes all of them.
 type Line []uint64
 

@@ -47,7 +47,6 @@ func (r *Retention) CaddyfileOptions() option.Options {
 	return option.Options{"retain": option.Into(&r.Options)}
 }
 
-// part is the feature of one site.
 type part struct {
 	*feature.Site
 	options     *relay.Options
@@ -89,12 +88,10 @@ func (r *Retention) Open(s *feature.Site) (*feature.Part, error) {
 	}, nil
 }
 
-// side names a tenant's upstream in the memories of conversations.
 func (s *part) side(r *http.Request, tenant sessioncache.Tenant) retain.Side {
 	return retain.Side{Tenant: tenant, Upstream: s.UpstreamKey(r)}
 }
 
-// key is the key of a request's conversation in these memories.
 func (s *part) key(p *feature.Request) func(r *http.Request) retain.Key {
 	return func(r *http.Request) retain.Key {
 		first, _ := caddyhttp.GetVar(r.Context(), "llm_conversation").(wire.Hash)
@@ -102,17 +99,16 @@ func (s *part) key(p *feature.Request) func(r *http.Request) retain.Key {
 	}
 }
 
-// keeps reports whether a provider may keep conversations of a format as they go out from here: nothing
-// behind the edits changes them. Under eager, history is edited all the time.
+// keeps reports whether a provider may retain conversations of a format.
 func (s *part) keeps(f wire.Format) bool {
+	// No layer may change a request after the edits, and eager edits history all the time.
 	return threads.Kept(f) && s.Upstream.CanRetain(f) && s.Upstream.Verbatim(f) && s.Pipeline.Policy() != pipeline.Eager
 }
 
-// continuation is the client's own request, if that goes on from an answer.
+// continuation is the client's own request that continues an answer.
 type continuation struct{ *retain.Continuation }
 
-// complete returns the whole conversation of a request that goes on from an answer, so that it is read,
-// edited and accounted for as if the client had sent all of it.
+// complete returns the whole conversation of a continuing request.
 func (s *part) complete(r *http.Request, p *feature.Request, v *wire.View, room func(int64) bool) *wire.View {
 	if v.Conversation.Continues == "" || !s.keeps(v.Format) {
 		return nil
@@ -127,14 +123,13 @@ func (s *part) complete(r *http.Request, p *feature.Request, v *wire.View, room 
 		return nil
 	}
 	feature.Attachment[continuation](p).Continuation = &retain.Continuation{
-		Handle: v.Conversation.Continues, Body: v.Raw,
-		Items: threads.Items(v),
+		Handle: v.Conversation.Continues, Body: v.Raw, Items: threads.Items(v),
 	}
 	return whole
 }
 
-// kept reports how the conversation of a request is kept: by the provider, since the client wants it or
-// the options do, and in the book of the clients' own, if the client wants it.
+// kept reports whether the provider retains a request's conversation, and whether the book of the clients' own has
+// it.
 func (s *part) kept(p *feature.Request) (byProvider, inBook bool) {
 	v := p.View
 	if v.Conversation.Partial || !v.OffersTools() || !s.keeps(v.Format) {
@@ -145,8 +140,6 @@ func (s *part) kept(p *feature.Request) (byProvider, inBook bool) {
 	return wanted || v.Traits().Threads && s.options.Threaded(len(v.Raw)), wanted
 }
 
-// hasAnswer reports whether a request holds an answer of the model's: a client that keeps the
-// conversation will hardly leave it to the provider.
 func hasAnswer(v *wire.View) bool {
 	for i := range v.Messages {
 		if v.Messages[i].Role == wire.RoleAssistant {
@@ -156,7 +149,7 @@ func hasAnswer(v *wire.View) bool {
 	return false
 }
 
-// threads sends what is new of a conversation that the provider keeps.
+// threads sends only new items of a conversation that the provider retains.
 func (s *part) threads(next caddyhttp.Handler, p *feature.Request) caddyhttp.Handler {
 	byProvider, inBook := s.kept(p)
 	if !byProvider {
@@ -181,13 +174,13 @@ func (s *part) threads(next caddyhttp.Handler, p *feature.Request) caddyhttp.Han
 			from = sent.Handle
 		}
 		book.Keep(side, p.Session, h.Handle, from, v, h.Reply)
-		if v.Traits().Threads { // an answer of a thread is gone on from once
+		if v.Traits().Threads { // an answer of a thread is continued once
 			book.Drop(side, from)
 		}
 	})
 }
 
-// websocket sends what is new over a WebSocket, to a provider that keeps the conversation with it.
+// websocket sends only new items over a WebSocket to a provider that retains the conversation with it.
 func (s *part) websocket(next caddyhttp.Handler, p *feature.Request) caddyhttp.Handler {
 	v := p.View
 	if byProvider, _ := s.kept(p); byProvider || !v.Traits().Sockets || v.Conversation.Partial ||
@@ -201,27 +194,25 @@ func (s *part) websocket(next caddyhttp.Handler, p *feature.Request) caddyhttp.H
 		}, nil)
 }
 
-// speakLetta speaks with Letta.
 func (s *part) speakLetta(next caddyhttp.Handler, p *feature.Request) caddyhttp.Handler {
 	return s.letta.Layer(next, s.key(p), p.Name)
 }
 
-// origin sends the difference to what a Caddy with llm_cache_origin has been sent before.
+// origin sends the difference to an earlier body to a Caddy with llm_cache_origin.
 func (s *part) origin(next caddyhttp.Handler, p *feature.Request) caddyhttp.Handler {
 	key := s.key(p)
-	return relay.Layer(next, s.engine, s.Upstream.Headers, func(r *http.Request, body []byte) (retain.Key,
-		*retain.Request,
-	) {
+	of := func(r *http.Request, body []byte) (retain.Key, *retain.Request) {
 		return key(r), &retain.Request{Body: body}
-	}, nil)
+	}
+	return relay.Layer(next, s.engine, s.Upstream.Headers, of, nil)
 }
 
-// forget forgets a deleted answer wherever it is kept. It was stored nowhere else if it was held for a
-// client's WebSocket.
+// forget forgets a deleted answer.
 func (s *part) forget(r *http.Request, x *resource.Resource) func() (ours bool) {
 	tenants := s.State.Tenants()
 	side := retain.Side{Tenant: tenants.Of(r), Upstream: s.CollectionKey(r, x)}
 	return func() bool {
+		// The answer may be retained by any mechanism, and answers on a client's WebSocket exist only here.
 		relay.Of(s.State).Forget(side, x.ID)
 		s.connections.Forget(side, x.ID)
 		letta.Of(s.State).Forget(side, x.ID)

@@ -29,7 +29,6 @@ var (
 	messages = metric.Counter("websocket_requests_total", "Requests that came over the WebSockets of clients.")
 )
 
-// listen returns the server of a site's sockets.
 func listen(s *feature.Site) *websocket.Server {
 	return &websocket.Server{
 		MaxMessage: s.Upstream.MaxBody, Kept: websocket.Of(s.State), Behind: s.Upstream.CanRetain(wire.OpenAIResponses),
@@ -40,7 +39,6 @@ func listen(s *feature.Site) *websocket.Server {
 	}
 }
 
-// serve answers a client's socket until it is closed.
 func (s *part) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) (served bool, err error) {
 	if !websocket.Asked(r) {
 		return false, nil
@@ -57,8 +55,7 @@ func (s *part) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 	return true, nil
 }
 
-// alone makes a request of a socket look like a POST: it gets variables and log fields of its own, and
-// the client's path.
+// alone makes a socket's request look like a POST, with variables and log fields of its own.
 func alone(post *http.Request, w http.ResponseWriter, socket *http.Request) *http.Request {
 	post = httpx.Isolate(post, w)
 	ctx := context.WithValue(post.Context(), caddyhttp.ExtraLogFieldsCtxKey, new(caddyhttp.ExtraLogFields))
@@ -69,10 +66,10 @@ func alone(post *http.Request, w http.ResponseWriter, socket *http.Request) *htt
 	return post.WithContext(ctx)
 }
 
-// serveMessage serves a request of a socket. No server stands around it that would recover from a panic,
-// or write down an error.
+// serveMessage serves a request of a socket.
 func (s *part) serveMessage(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) (err error) {
 	defer func() {
+		// No server around it recovers from panics.
 		if p := recover(); p == http.ErrAbortHandler { //nolint:errorlint // the very value
 			err = websocket.ErrCut
 		} else if p != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// answer turns the events of a connection into the response to a POST.
 type answer struct {
 	w      http.ResponseWriter
 	stream bool
@@ -26,12 +25,12 @@ func newAnswer(w http.ResponseWriter, stream bool) *answer {
 	return &answer{w: w, stream: stream}
 }
 
-// take forwards the next event.
 func (a *answer) take(event []byte, end bool) error {
 	failure := gjson.GetBytes(event, "type").Str == "error"
 	switch {
 	case failure && !a.begun:
 		return a.refuse(event)
+	// Only the last event has the whole response.
 	case !a.stream && !end:
 		return nil
 	case !a.stream:
@@ -68,7 +67,6 @@ func (a *answer) write(body []byte) error {
 	return err
 }
 
-// refuse answers with the error of an event, including its headers.
 func (a *answer) refuse(event []byte) error {
 	status := int(gjson.GetBytes(event, "status").Int())
 	if status < http.StatusBadRequest || status > 599 {
@@ -91,9 +89,8 @@ func (a *answer) refuse(event []byte) error {
 	return err
 }
 
-// forClient reports whether an error's header is for the client. Headers about the connection and the
-// module's own headers are not.
 func forClient(name string) bool {
+	// Headers about the connection, and the module's own, end here.
 	switch name {
 	case "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Set-Cookie", "Trailer", "Transfer-Encoding",
 		"Upgrade":
@@ -102,7 +99,6 @@ func forClient(name string) bool {
 	return !strings.HasPrefix(name, "X-Llm-Cache-") && !strings.HasPrefix(name, "Llm-Cache-")
 }
 
-// flat returns an error event in the form for streams.
 func flat(event []byte) []byte {
 	e := gjson.GetBytes(event, "error")
 	out := bytes.NewBufferString(`{"type":"error"`)

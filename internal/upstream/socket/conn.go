@@ -23,14 +23,13 @@ const (
 	slowest = time.Minute
 )
 
-// caller identifies the conversation that owns a connection. No other conversation uses it.
+// caller identifies the conversation that owns a connection.
 type caller struct {
 	retain.Key
 	// by is a hash of the handshake's target and credentials.
 	by [sha256.Size]byte
 }
 
-// conn is one connection.
 type conn struct {
 	caller
 	pool   *Pool
@@ -48,12 +47,11 @@ type conn struct {
 	rest *time.Timer
 }
 
-// listen reads the upstream's messages until the connection ends: pings are answered only during
-// reads.
 func (c *conn) listen(ctx context.Context) {
 	defer c.pool.lose(c)
 	defer close(c.gone)
 	for {
+		// Read also between answers: pings are answered only during reads.
 		_, b, err := c.ws.Read(ctx)
 		if err != nil {
 			return
@@ -72,14 +70,12 @@ func (c *conn) listen(ctx context.Context) {
 	}
 }
 
-// asked reports whether a request waits for an answer.
 func (c *conn) asked() bool {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
 	return c.busy
 }
 
-// close closes the connection: with a closing handshake if clean is set, else at once.
 func (c *conn) close(clean bool) {
 	defer c.cancel()
 	if clean {
@@ -89,19 +85,19 @@ func (c *conn) close(clean bool) {
 	_ = c.ws.CloseNow()
 }
 
-// message returns a request as a client event.
 func message(body []byte) ([]byte, error) {
 	return wire.Patch(body,
 		wire.Member{Name: "type", Value: []byte(`"response.create"`)},
 		wire.Member{Name: "stream"}, wire.Member{Name: "stream_options"}, wire.Member{Name: "background"})
 }
 
-// ask sends a request and forwards its answer. It returns the reason for a missing answer, in which
-// case the client has got nothing. The connection is released or lost.
+// ask sends a request and forwards its answer. It returns the reason for a missing answer, in which case the client
+// has got nothing.
 func (c *conn) ask(w http.ResponseWriter, r *http.Request, body []byte) (why retain.Cause, err error) {
 	over := false
 	defer func() {
 		if !over {
+			// A connection amid an answer cannot take another request.
 			c.pool.lose(c)
 		}
 	}()
@@ -163,7 +159,6 @@ var misses = map[string]bool{
 	string(notFound): true, "websocket_connection_limit_reached": true, "websocket_stream_limit_reached": true,
 }
 
-// missed returns the reason to send a request in another way, "" for none.
 func missed(event []byte) retain.Cause {
 	if gjson.GetBytes(event, "type").Str != "error" {
 		return ""
@@ -175,8 +170,6 @@ func missed(event []byte) retain.Cause {
 	return ""
 }
 
-// ends reports whether an event is the last of an answer, and returns the answer's id if it can be
-// continued.
 func ends(event []byte) (end bool, id string) {
 	switch gjson.GetBytes(event, "type").Str {
 	case "response.completed", "response.incomplete":

@@ -49,14 +49,12 @@ func (p *Pool) Request(body []byte, v *wire.View) *retain.Request {
 	return r
 }
 
-// free are the members that may differ between the requests of a conversation.
 var free = map[string]bool{
 	"input": true, "stream": true, "stream_options": true, "metadata": true, "client_metadata": true,
 	"max_output_tokens": true,
 }
 
-// bound returns a hash of all other members. Each request carries them; after a change the whole
-// conversation is sent, as the provider's own clients do.
+// bound returns a hash of all other members.
 func bound(body []byte) (out wire.Hash) {
 	h := sha256.New()
 	for m := rawjson.Walk(body, 0); m.Next(); {
@@ -65,6 +63,7 @@ func bound(body []byte) (out wire.Hash) {
 		if m.Bad {
 			break
 		}
+		// After a change the whole conversation is sent, as the provider's own clients do.
 		if !free[string(key)] {
 			h.Write(key)
 			h.Write([]byte{0})

@@ -36,7 +36,6 @@ var credentials = []string{
 	"Openai-Beta",
 }
 
-// by returns a hash of a handshake's target and credentials.
 func by(r *http.Request) (out [sha256.Size]byte) {
 	h := sha256.New()
 	add := func(s string) {
@@ -55,7 +54,6 @@ func by(r *http.Request) (out [sha256.Size]byte) {
 	return out
 }
 
-// dial opens a connection along a request's route. Without one, it returns the reason.
 func (c *layer) dial(r *http.Request, who caller) (_ *conn, why string) {
 	if !c.pool.reserve() {
 		return nil, full
@@ -69,15 +67,13 @@ func (c *layer) dial(r *http.Request, who caller) (_ *conn, why string) {
 	}
 	ws.SetReadLimit(maxEvent)
 	opened := &conn{
-		caller: who, pool: c.pool, ws: ws, cancel: cancel, events: make(chan []byte),
-		gone: make(chan struct{}),
+		caller: who, pool: c.pool, ws: ws, cancel: cancel, events: make(chan []byte), gone: make(chan struct{}),
 	}
 	c.pool.put(opened)
 	go httpx.Background("reading a WebSocket", func() { opened.listen(ctx) })
 	return opened, ""
 }
 
-// shake performs a handshake. The goroutine that carries the connection lives as long as ctx.
 func (c *layer) shake(
 	r *http.Request, ctx context.Context, cancel context.CancelFunc,
 ) (_ *websocket.Conn, why string) {
@@ -105,7 +101,6 @@ func (c *layer) shake(
 	return ws, ""
 }
 
-// upgrade returns the handshake for a request, without the dialer's fields.
 func upgrade(r *http.Request, w http.ResponseWriter) *http.Request {
 	out := r.Clone(r.Context())
 	out.Method, out.Body, out.GetBody, out.ContentLength, out.TransferEncoding = http.MethodGet, http.NoBody, nil, 0, nil
@@ -116,8 +111,7 @@ func upgrade(r *http.Request, w http.ResponseWriter) *http.Request {
 		}
 	}
 	for _, name := range [...]string{
-		"Accept", "Accept-Encoding", "Connection", "Expect", "Te", "Transfer-Encoding",
-		"Upgrade",
+		"Accept", "Accept-Encoding", "Connection", "Expect", "Te", "Transfer-Encoding", "Upgrade",
 	} {
 		delete(out.Header, name)
 	}
@@ -163,8 +157,7 @@ func (h *handshake) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, t.err
 	}
 	res := &http.Response{
-		StatusCode: t.final, Header: t.answered, Body: http.NoBody, Request: r, ProtoMajor: 1,
-		ProtoMinor: 1,
+		StatusCode: t.final, Header: t.answered, Body: http.NoBody, Request: r, ProtoMajor: 1, ProtoMinor: 1,
 	}
 	if t.conn != nil {
 		res.Body = t.conn
@@ -172,8 +165,7 @@ func (h *handshake) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// taken is the response writer of a handshake. The handler that hijacks it gets one end of a pipe,
-// the dialer the other.
+// taken is the response writer of a handshake.
 type taken struct {
 	header http.Header
 	status int
@@ -186,7 +178,6 @@ type taken struct {
 	err      error
 }
 
-// report reports the outcome of the handshake to the dialer, once.
 func (t *taken) report(status int, c net.Conn, err error) {
 	t.once.Do(func() {
 		if status == 0 {
@@ -223,6 +214,7 @@ func (t *taken) Flush() {}
 
 // Hijack implements [http.Hijacker].
 func (t *taken) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	// The hijacking handler gets one end, the dialer the other.
 	near, far := net.Pipe()
 	t.report(http.StatusSwitchingProtocols, near, nil)
 	return far, bufio.NewReadWriter(bufio.NewReader(far), bufio.NewWriter(far)), nil

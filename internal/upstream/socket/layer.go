@@ -12,7 +12,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
 )
 
-// layer is the layer in front of the upstream that sends marked requests over connections.
 type layer struct {
 	pool *Pool
 	next caddyhttp.Handler
@@ -40,7 +39,6 @@ func (c *layer) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	return c.begin(w, r, who, p.Data)
 }
 
-// goOn sends a delta over the connection that keeps the previous answer.
 func (c *layer) goOn(w http.ResponseWriter, r *http.Request, who caller, handle string, body []byte) error {
 	why := retain.Lost
 	if conn := c.pool.take(handle, who); conn != nil {
@@ -52,21 +50,21 @@ func (c *layer) goOn(w http.ResponseWriter, r *http.Request, who caller, handle 
 	return say(w, why)
 }
 
-// say reports to the driver why a request was not accepted.
 func say(w http.ResponseWriter, why retain.Cause) error {
 	w.Header()[became] = []string{string(why)}
 	w.WriteHeader(http.StatusServiceUnavailable)
 	return nil
 }
 
-// begin sends a whole conversation: over an idle connection of the conversation, else over a new
-// one, else as POST.
+// begin sends a whole conversation.
 func (c *layer) begin(w http.ResponseWriter, r *http.Request, who caller, body []byte) error {
+	// An idle connection spares a handshake.
 	if conn := c.pool.spare(who); conn != nil {
 		if why, err := conn.ask(w, r, body); why == "" || r.Context().Err() != nil {
 			return err
 		}
 	}
+	// An upstream without WebSockets is not asked each time.
 	if c.pool.refuses(who.Side) {
 		return say(w, retain.Refused)
 	}

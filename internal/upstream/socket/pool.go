@@ -26,7 +26,7 @@ const (
 // maxRefused bounds the remembered refusals.
 const maxRefused = 4096
 
-// Pool holds the open connections of one site.
+// Pool has the open connections of one site.
 type Pool struct {
 	now   func() time.Time
 	limit int
@@ -48,7 +48,6 @@ func NewPool(now func() time.Time) *Pool {
 	}
 }
 
-// lost reports that no usable connection keeps an answer.
 func (p *Pool) lost(handle string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -56,10 +55,9 @@ func (p *Pool) lost(handle string) bool {
 	return c == nil || p.worn(c)
 }
 
-// worn reports that a connection is too old for another request.
 func (p *Pool) worn(c *conn) bool { return p.now().Sub(c.born) >= maxLife }
 
-// take acquires the connection that keeps an answer. It returns nil without one for this caller.
+// take acquires the connection that keeps an answer of this caller.
 func (p *Pool) take(handle string, who caller) *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,7 +69,6 @@ func (p *Pool) take(handle string, who caller) *conn {
 	return c
 }
 
-// spare acquires an idle connection of a conversation, nil if there is none.
 func (p *Pool) spare(who caller) *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,15 +81,14 @@ func (p *Pool) spare(who caller) *conn {
 	return nil
 }
 
-// use marks a connection as busy. The next request replaces its kept answer.
 func (p *Pool) use(c *conn) {
+	// The next request replaces the kept answer.
 	delete(p.last, c.last)
 	c.busy, c.last = true, ""
 	c.rest.Stop()
 }
 
-// reserve makes room for another connection, if necessary by closing the one idle for longest. It
-// returns false if all connections are busy.
+// reserve makes room for another connection. It returns false if all connections are busy.
 func (p *Pool) reserve() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,13 +105,13 @@ func (p *Pool) reserve() bool {
 		if oldest == nil {
 			return false
 		}
+		// The one idle for longest is the least likely to be continued.
 		p.drop(oldest)
 	}
 	p.opening++
 	return true
 }
 
-// put adds a new, busy connection. Nil releases the reservation.
 func (p *Pool) put(c *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,7 +127,6 @@ func (p *Pool) put(c *conn) {
 	dialed.Inc()
 }
 
-// release returns a connection with the answer that it keeps, "" for none.
 func (p *Pool) release(c *conn, last string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -149,7 +144,6 @@ func (p *Pool) release(c *conn, last string) {
 	c.rest.Reset(p.idle)
 }
 
-// retire closes a connection unless it is busy.
 func (p *Pool) retire(c *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -171,14 +165,13 @@ func (p *Pool) Forget(s retain.Side, handle string) {
 	}
 }
 
-// lose removes a connection and closes it.
 func (p *Pool) lose(c *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.drop(c)
 }
 
-// drop is lose with the lock held.
+// drop is lose with the lock taken.
 func (p *Pool) drop(c *conn) {
 	if _, ok := p.open[c]; !ok {
 		return
@@ -193,7 +186,6 @@ func (p *Pool) drop(c *conn) {
 	go httpx.Background("closing a WebSocket", func() { c.close(clean) })
 }
 
-// refuses reports whether an upstream has refused a handshake recently.
 func (p *Pool) refuses(s retain.Side) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -205,7 +197,6 @@ func (p *Pool) refuses(s retain.Side) bool {
 	return ok
 }
 
-// refuse records a refused handshake.
 func (p *Pool) refuse(s retain.Side) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// Book keeps conversations of clients that send what is new, by the answers that they
-// may go on from. It holds prompts, in memory only.
+// Book keeps conversations of clients that send only new items, by their latest answers. It keeps prompts, in
+// memory only.
 type Book struct {
 	now func() time.Time
 
@@ -28,12 +28,12 @@ type Book struct {
 }
 
 const (
-	// maxGone bounds what is remembered of what was forgotten, maxAnswer is for how long.
+	// maxGone and maxAnswer bound the memory of deleted answers.
 	maxGone   = 10_000
 	maxAnswer = time.Hour
 )
 
-// page is where an answer stands.
+// page is the key of an answer.
 type page struct {
 	retain.Side
 	answer string
@@ -41,25 +41,23 @@ type page struct {
 
 // past is a conversation up to and with an answer.
 type past struct {
-	body  []byte       // the request that it was given to, as the client wrote it
+	body  []byte       // the answered request, as the client wrote it
 	list  rawjson.Span // its messages, without the brackets
-	reply []byte       // the answer as it stands among the messages of the next request
-	from  string       // the answer that the request went on from
-	line  retain.Line  // that one, and those in front of it
+	reply []byte       // the answer as a message of the next request
+	from  string       // the answer that the request continued
+	line  retain.Line  // that one, and those before it
 
 	session string
 }
 
-// NewBook returns an empty book in a pool. A conversation is kept for some time after its
-// last use.
+// NewBook returns an empty book in a pool.
 func NewBook(pool *lru.Pool[sessioncache.Tenant], life time.Duration, now func() time.Time) *Book {
 	kept := lru.New(lru.Options[page, sessioncache.Tenant, *past]{Pool: pool, TTL: life, Now: now})
 	return &Book{now: now, kept: kept, gone: map[page]time.Time{}}
 }
 
-// Keep keeps a conversation of a session under the id of its last answer. The view is of the
-// whole request, from is the answer that it went on from, reply what the answer is among the
-// messages of the next request.
+// Keep keeps a conversation under the id of its last answer. The view is of the whole request, from is the answer
+// that it continued, reply the answer as a message of the next request.
 func (b *Book) Keep(s retain.Side, session, id, from string, v *wire.View, reply []byte) {
 	if id == "" || len(reply) == 0 || len(v.Messages) == 0 {
 		return
@@ -70,7 +68,7 @@ func (b *Book) Keep(s retain.Side, session, id, from string, v *wire.View, reply
 	}
 	b.kept.Lock()
 	defer b.kept.Unlock()
-	if b.isGone(page{s, id}) || b.isGone(page{s, from}) { // the client has had it deleted meanwhile
+	if b.isGone(page{s, id}) || b.isGone(page{s, from}) { // deleted by the client meanwhile
 		return
 	}
 	// A client may continue this response again, but not the one before it.
@@ -83,7 +81,7 @@ func (b *Book) Keep(s retain.Side, session, id, from string, v *wire.View, reply
 	b.kept.Put(page{s, id}, s.Tenant, p, int64(cap(p.body)+cap(p.reply)+8*len(p.line)+len(id)+512))
 }
 
-// Drop forgets an answer, from which nothing goes on any more.
+// Drop forgets an answer that cannot be continued any more.
 func (b *Book) Drop(s retain.Side, id string) {
 	b.kept.Lock()
 	defer b.kept.Unlock()
@@ -92,8 +90,7 @@ func (b *Book) Drop(s retain.Side, id string) {
 	}
 }
 
-// Forget forgets an answer that its client has had deleted, and all that went on from it:
-// it stands there, too.
+// Forget forgets a deleted answer, and the later ones that contain it.
 func (b *Book) Forget(s retain.Side, id string) {
 	b.kept.Lock()
 	defer b.kept.Unlock()
@@ -126,20 +123,18 @@ func (b *Book) Clear() {
 	b.kept.Clear()
 }
 
-// leave has nothing kept any more of what is on its way under a page or goes on from it. It
-// is called with the lock held.
+// leave marks an answer as deleted, with the lock taken.
 func (b *Book) leave(p page) {
+	// A request in flight may continue the answer, and must not be kept.
 	if p.answer != "" && len(b.gone) < maxGone {
 		b.gone[p] = b.now().Add(maxAnswer)
 	}
 }
 
-// isGone reports whether what stands on a page was to be forgotten.
 func (b *Book) isGone(p page) bool { return b.gone[p].After(b.now()) }
 
-// Whole returns the whole of a request that goes on from an answer, nil if it is not
-// kept what stands before, or if it is not certain what the provider would make of it, or
-// if there is no room for about so many bytes.
+// Whole returns the whole of a request that continues an answer. It returns nil for an unknown answer, for members
+// with an unknown effect at the provider, and without room for so many bytes.
 func (b *Book) Whole(s retain.Side, v *wire.View, room func(n int64) bool) []byte {
 	b.kept.Lock()
 	e := b.kept.Get(page{s, v.Conversation.Continues})
@@ -149,6 +144,7 @@ func (b *Book) Whole(s retain.Side, v *wire.View, room func(n int64) bool) []byt
 	}
 	b.kept.Use(e)
 	p := e.Value
+	// Entries are immutable, and copying a long body takes time.
 	b.kept.Unlock()
 	if !room(int64(len(p.body) + len(p.reply) + len(v.Raw))) {
 		return nil
@@ -159,14 +155,14 @@ func (b *Book) Whole(s retain.Side, v *wire.View, room func(n int64) bool) []byt
 // inherited are members that a thread may begin with and its next requests leave out;
 // constant are those of which it is not known whether they may.
 var (
+	// A thread's later requests may leave out inherited members. For constant ones that is not known.
 	inherited = []string{"system", "tools"}
 	constant  = []string{"thinking", "output_config", "tool_choice", "context_management"}
 )
 
-// with is the whole of a request that goes on.
 func (p *past) with(v *wire.View) []byte {
 	name, ok := lists[v.Format]
-	if !ok || len(v.Messages) == 0 { // which is for turns that were paused
+	if !ok || len(v.Messages) == 0 { // such a request resumes a paused turn
 		return nil
 	}
 	body := make([]byte, 0, p.list.Len()+len(p.reply)+len(v.Raw)+64)
@@ -176,6 +172,7 @@ func (p *past) with(v *wire.View) []byte {
 	members := []wire.Member{{Name: name, Value: append(body, ']')}}
 	if v.Traits().Threads {
 		for _, name := range constant {
+			// The effect at the provider is not documented.
 			if has(v.Raw, name) != has(p.body, name) {
 				return nil
 			}
@@ -199,10 +196,10 @@ func (p *past) with(v *wire.View) []byte {
 	return whole
 }
 
-// has reports whether an object has a member, without a look into long ones.
 func has(body []byte, name string) bool {
 	for m := rawjson.Walk(body, 0); m.Next(); {
 		is := string(m.Key) == name
+		// Skipping spares parsing long values.
 		if m.Skip(); m.Bad || is {
 			return is && !m.Bad
 		}
@@ -210,7 +207,6 @@ func has(body []byte, name string) bool {
 	return false
 }
 
-// asItem makes an item of an input that is a text.
 func asItem(list []byte) []byte {
 	if len(list) == 0 || list[0] != '"' {
 		return list
@@ -221,7 +217,7 @@ func asItem(list []byte) []byte {
 // Items are the messages of a request, without the brackets.
 func Items(v *wire.View) []byte { return asItem(list(v).Of(v.Raw)) }
 
-// list is what stands between the brackets of the messages.
+// list is the span of the messages without their brackets.
 func list(v *wire.View) rawjson.Span {
 	n := len(v.Messages)
 	if n == 0 {
@@ -230,13 +226,13 @@ func list(v *wire.View) rawjson.Span {
 	return rawjson.Span{Start: v.Messages[0].Span.Start, End: v.Messages[n-1].Span.End}
 }
 
-// unmarked is a body of its own without the markers in its messages, which each request
-// sets anew, and where its messages stand in it.
+// unmarked returns a copy of a body without the markers in its messages, and the span of the messages.
 func unmarked(v *wire.View) ([]byte, rawjson.Span) {
 	at := list(v)
 	out := make([]byte, 0, len(v.Raw))
 	from := 0
 	for i := v.System; i < len(v.Blocks); i++ {
+		// Each request sets its markers anew.
 		m := v.Blocks[i].Marker
 		if m.Empty() {
 			continue
@@ -257,7 +253,7 @@ func unmarked(v *wire.View) ([]byte, rawjson.Span) {
 	return out, at
 }
 
-// member is a member of an object and the comma that goes with it, by its value.
+// member returns the span of a member and its comma, by the member's value.
 func member(b []byte, value rawjson.Span) (rawjson.Span, bool) {
 	const key = `"cache_control"`
 	head := bytes.TrimRight(b[:value.Start], " \t\r\n")

@@ -19,7 +19,6 @@ import (
 // Beta is the value of Anthropic-Beta for threads.
 const Beta = "message-threads-2026-08-12"
 
-// create is the value of thread that creates one.
 var create = []byte(`{"type":"create"}`)
 
 // lists maps the formats of providers that retain conversations to the name of the list of
@@ -75,15 +74,14 @@ func Request(f wire.Format, body []byte, v *wire.View, continuation *retain.Cont
 	return r
 }
 
-// free are the members that may differ between the requests of a thread.
 var free = map[string]bool{
 	"messages": true, "system": true, "tools": true, "thread": true, "stream": true, "max_tokens": true, "metadata": true,
 	"diagnostics": true, "cache_control": true,
 }
 
-// bound returns a hash of the properties bound to a thread: all members except the [free] ones, and
-// the content of tools and system prompt. Stored responses have no bound properties.
+// bound returns a hash of the properties bound to a thread.
 func bound(v *wire.View) (out wire.Hash) {
+	// Stored responses have no bound properties.
 	if !v.Traits().Threads {
 		return out
 	}
@@ -101,6 +99,7 @@ func bound(v *wire.View) (out wire.Hash) {
 			h.Write([]byte{0})
 		}
 	}
+	// Blocks' hashes ignore markers, which may move.
 	for i := range v.Blocks[:v.System] {
 		h.Write(v.Blocks[i].Hash[:])
 	}
@@ -148,8 +147,7 @@ func (d *Driver) Delta(base *retain.Base, r *retain.Request) (delta []byte, comm
 	return delta, 0
 }
 
-// reaches reports whether the provider finds the cache entry without the markers before a message:
-// a later marker must be close enough to look back.
+// reaches reports whether the provider finds the cache entry without the markers before a message.
 func reaches(v *wire.View, from int) bool {
 	first, marked := int(v.Messages[from].First), -1
 	for i := range v.Blocks {
@@ -160,6 +158,7 @@ func reaches(v *wire.View, from int) bool {
 	if !v.Caching.AutoMarker.Empty() {
 		marked = len(v.Blocks) - 1
 	}
+	// A later marker must be close enough to look back.
 	return marked < 0 || marked >= first && marked-int(v.Messages[max(from-1, 0)].First) <= lookBack
 }
 
@@ -193,14 +192,13 @@ func (d *Driver) Read(delta bool, status int, _ http.Header, body []byte) (v ret
 		v.Refused = true
 		return v
 	}
-	// A refusal of a delta may not apply to the whole.
+	// Known codes send the whole conversation; the metrics tell them apart.
 	if v.Missed = retain.Refused; misses[code] {
 		v.Missed = retain.Cause(code)
 	}
 	return v
 }
 
-// misses are the error codes upon which the whole conversation is sent.
 var misses = map[string]bool{
 	"thread_not_found": true, "thread_already_continued": true, "thread_continue_in_flight": true,
 	"thread_fingerprint_mismatch": true,

@@ -14,10 +14,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// maxReply bounds the buffer for an answer in one piece, in bytes.
 const maxReply = 8 << 20
 
-// ear records an answer byte for byte.
 type ear struct {
 	of     *retain.Request
 	turn   *wire.Decoder
@@ -79,7 +77,6 @@ func (e *ear) Feed(p []byte) (v retain.Verdict) {
 	return v
 }
 
-// reply returns an answer as messages of the next request, nil if it cannot be repeated exactly.
 func reply(v *wire.View, it *intercept.Iteration) (out []byte) {
 	for i := range it.Parts {
 		p := &it.Parts[i]
@@ -94,19 +91,17 @@ func reply(v *wire.View, it *intercept.Iteration) (out []byte) {
 	return out
 }
 
-// carried reports whether an item is self-contained. Reasoning is if it is encrypted, but not if
-// the provider stores it.
 func carried(item []byte) bool {
 	switch gjson.GetBytes(item, "type").Str {
 	case "message", "function_call", "custom_tool_call":
 		return true
+	// Stored reasoning has no content, and its id is known to the provider only.
 	case "reasoning":
 		return gjson.GetBytes(item, "encrypted_content").Str != ""
 	}
 	return false
 }
 
-// with returns the hashes of a request's messages followed by an answer's.
 func with(r *retain.Request, reply []byte) []wire.Hash {
 	body := append(append([]byte(`{"`+lists[r.View.Format]+`":[`), reply...), `]}`...)
 	v, err := wire.Parse(r.View.Format, body, nil)

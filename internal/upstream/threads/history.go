@@ -12,9 +12,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// history returns the hashes of the messages: roles and content. With echoed, the hash of an answer
-// ignores its form, because clients that send whole conversations rewrite answers: in another
-// order, with other escapes, without parts that the model does not see.
+// history returns the hashes of the messages: roles and content. With echoed, the hash of an answer ignores its
+// form.
 func history(v *wire.View, echoed bool) []wire.Hash {
 	out := make([]wire.Hash, len(v.Messages))
 	var said []byte
@@ -27,6 +26,8 @@ func history(v *wire.View, echoed bool) []wire.Hash {
 				said = append(said, b.Hash[:]...)
 				continue
 			}
+			// Clients that send whole conversations rewrite answers: in another order, with other escapes, without
+			// parts that the model does not see.
 			said = append(said, meaning(v.Bytes(b.Span), b)...)
 		}
 		sum := sha256.Sum256(said)
@@ -41,14 +42,11 @@ var counts = map[string][]string{
 	"text": {"text", "citations"}, "thinking": {"thinking", "signature"}, "redacted_thinking": {"data"},
 	"tool_use": {"id", "name", "input"},
 	"message":  {"role", "phase", "content"}, "output_text": {"text"}, "refusal": {"refusal"},
-	"reasoning":     {"encrypted_content"},
-	"function_call": {"call_id", "namespace", "name", "arguments"}, "custom_tool_call": {
-		"call_id", "namespace",
-		"name", "input",
-	},
+	"reasoning":        {"encrypted_content"},
+	"function_call":    {"call_id", "namespace", "name", "arguments"},
+	"custom_tool_call": {"call_id", "namespace", "name", "input"},
 }
 
-// meaning returns the canonical content of an answer's block.
 func meaning(raw []byte, b *wire.Block) []byte {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -75,7 +73,6 @@ func meaning(raw []byte, b *wire.Block) []byte {
 	return append(out, 0)
 }
 
-// few returns a block or an item with only the members listed in [counts].
 func few(block map[string]any) map[string]any {
 	kind, _ := block["type"].(string)
 	if kind == "" && block["role"] != nil {

@@ -25,8 +25,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// base is the common beginning of many prompts to a local server: tools and system text in the
-// upstream's format, followed by a message of one character.
+// base is the common beginning of many prompts: tools and system text in the upstream's format, followed by a
+// message of one character.
 type base struct {
 	id     string
 	target wire.Format         // the upstream's format
@@ -44,15 +44,12 @@ type base struct {
 // maxBaseBytes bounds a base, in bytes.
 const maxBaseBytes = 4 << 20
 
-// halfLife is the half-life of a use of a base.
 const halfLife = 24 * time.Hour
 
-// use counts a use of the base.
 func (b *base) use(now time.Time) {
 	b.uses, b.used = b.worth(now)+1, now
 }
 
-// worth returns the decayed number of uses.
 func (b *base) worth(now time.Time) float64 {
 	return b.uses * math.Exp2(-float64(now.Sub(b.used))/float64(halfLife))
 }
@@ -83,7 +80,6 @@ func (p *Prompt) key() (key prefixKey) {
 	return key
 }
 
-// prefix is the beginning of a prompt.
 type prefix struct {
 	key    prefixKey
 	body   []byte // nil for a known prefix
@@ -92,8 +88,7 @@ type prefix struct {
 	salt   string // cache salt of the tenant
 }
 
-// recorder runs after the overlay. It records the beginnings of prompts, and whether the server is
-// reachable.
+// recorder records the beginnings of prompts after the overlay, and whether the server is reachable.
 type recorder struct {
 	next   caddyhttp.Handler
 	server *Server
@@ -158,7 +153,6 @@ func (x *Server) Answered(p *Prompt, now time.Time, lost bool, to func(body []by
 	x.back(x.keep(f.key, b, now), lost)
 }
 
-// unreachable reports whether an error says that the upstream is unreachable.
 func unreachable(err error) bool {
 	e, ok := errors.AsType[caddyhttp.HandlerError](err)
 	return ok && (e.StatusCode == http.StatusBadGateway || e.StatusCode == http.StatusServiceUnavailable)
@@ -166,7 +160,6 @@ func unreachable(err error) bool {
 
 var errNoBase = errors.New("the request has no base that could be sent alone")
 
-// baseBody returns a request for one token with the same beginning.
 func baseBody(f wire.Format, body []byte) ([]byte, error) {
 	members := []wire.Member{{Name: "stream", Value: []byte("false")}, {Name: "stream_options"}, {Name: "tool_choice"}}
 	c, ok := f.Codec().(wire.Prefiller)
@@ -181,7 +174,6 @@ func baseBody(f wire.Format, body []byte) ([]byte, error) {
 	return bytes.Clone(out), nil
 }
 
-// adapt turns a request into the warm-up or load request for the server.
 func (j *job) adapt(s *selfrequest.Site, r *http.Request) ([]byte, error) {
 	path, query := j.base.path, r.URL.RawQuery
 	if j.to.Client != j.base.target {
@@ -203,8 +195,8 @@ func (j *job) adapt(s *selfrequest.Site, r *http.Request) ([]byte, error) {
 // loadPath is the path of ollama's request to keep a model loaded.
 const loadPath = "/api/generate"
 
-// loadBody returns ollama's request to load a model and keep it loaded for twice the interval. The
-// request leaves the cache unchanged.
+// loadBody returns ollama's request to load a model.
 func loadBody(model string, every time.Duration) []byte {
+	// Twice the interval, so that a late request still finds the model loaded. The cache stays unchanged.
 	return fmt.Appendf(nil, `{"model":%q,"keep_alive":"%ds"}`, model, int((2 * every).Seconds()))
 }

@@ -20,8 +20,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// baseFile is a base on disk: without credentials in headers or query, and without the client's
-// address.
+// baseFile is a base on disk, without credentials and the client's address.
 type baseFile struct {
 	selfrequest.Open
 	Target wire.Format `json:"target"`
@@ -39,14 +38,13 @@ const (
 	saveEvery = time.Minute
 )
 
-// file returns the path of a base. Servers may share a folder, so the path includes a hash of the
-// queue's name.
 func (x *Server) file(b *base) string {
+	// Servers may share a folder.
 	name := sha256.Sum256([]byte(x.site.Queue))
 	return filepath.Join(x.site.Store, b.id+"-"+hex.EncodeToString(name[:4])+baseSuffix)
 }
 
-// save writes a base to disk if the operator has set a folder. The lock is held.
+// save writes a base to disk if the operator has set a folder, with the lock taken.
 func (x *Server) save(b *base, now time.Time) {
 	if x.site == nil || x.site.Store == "" || now.Sub(b.saved) < saveEvery {
 		return
@@ -84,6 +82,7 @@ func writeBase(path string, f *baseFile) error {
 		err = e
 	}
 	if err == nil {
+		// A crash must not leave half a base behind.
 		err = os.Rename(t.Name(), path)
 	}
 	if err != nil {
@@ -92,14 +91,14 @@ func writeBase(path string, f *baseFile) error {
 	return err
 }
 
-// remove deletes a base from disk. The lock is held.
+// remove deletes a base from disk, with the lock taken.
 func (x *Server) remove(b *base) {
 	if x.site.Store != "" {
 		_ = os.Remove(x.file(b))
 	}
 }
 
-// open reads the bases on disk. It logs unreadable files and leaves them there. The lock is held.
+// open reads the bases on disk, with the lock taken.
 func (x *Server) open(dir string, now time.Time) {
 	name := sha256.Sum256([]byte(x.site.Queue))
 	suffix := "-" + hex.EncodeToString(name[:4]) + baseSuffix
@@ -110,6 +109,7 @@ func (x *Server) open(dir string, now time.Time) {
 	for _, path := range files {
 		b, err := readBase(path)
 		if err != nil {
+			// The file stays for the operator.
 			x.site.Log.Error("reading a base from disk", zap.String("file", filepath.Base(path)), zap.Error(err))
 			continue
 		}
@@ -123,7 +123,6 @@ func (x *Server) open(dir string, now time.Time) {
 	x.limit(now, sessioncache.Tenant{})
 }
 
-// readBase reads a base.
 func readBase(path string) (*base, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -19,7 +19,7 @@ type hours struct {
 
 var dayNames = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 
-// parseHours parses hours such as "mon-fri 08:00-18:30", nil for "".
+// parseHours parses hours such as "mon-fri 08:00-18:30".
 func parseHours(s string) (*hours, error) {
 	if s == "" {
 		return nil, nil //nolint:nilnil // no hours are no error
@@ -59,7 +59,6 @@ func parseHours(s string) (*hours, error) {
 	return h, nil
 }
 
-// at reports whether a time is within the hours.
 func (h *hours) at(t time.Time) bool {
 	if h == nil {
 		return false

@@ -78,14 +78,15 @@ func (w *Options) bases() int {
 	return w.Prefixes
 }
 
-// every returns the idle time after which the model is kept loaded.
 func (w *Options) every(preset string) time.Duration {
 	switch {
 	case w.Every != 0:
 		return time.Duration(w.Every)
 	case preset == "lm_studio":
+		// LM Studio unloads a model after 60 minutes.
 		return 50 * time.Minute
 	}
+	// ollama unloads after 5.
 	return 4 * time.Minute
 }
 
@@ -116,7 +117,6 @@ func (w *Options) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// hoursOf parses the hours of the option loaded.
 func hoursOf(w *Options) option.Option {
 	return func(d *caddyfile.Dispenser) error {
 		args := d.RemainingArgs()

@@ -20,7 +20,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// job is the warm-up of one base on one server, or on one of its slots.
+// job is the warm-up of one base on one server or slot.
 type job struct {
 	base  *base
 	to    *selfrequest.Target // a copy, because another request may replace the base's target
@@ -39,7 +39,7 @@ const (
 	warmInterrupted = "interrupted" // a client's request came
 	warmUnreachable = "unreachable" // the server is unreachable
 	warmRefused     = "refused"     // the site or the server answered with an error
-	warmNeedless    = "needless"    // the slots hold conversations; nothing was sent
+	warmNeedless    = "needless"    // the slots have conversations; nothing was sent
 )
 
 // maxDuration bounds the time of a warm-up: a slow machine reads 60,000 tokens in it.
@@ -56,7 +56,6 @@ var metrics = struct {
 		"read", "cached"),
 }
 
-// send makes the server read one base once it is idle.
 func (x *Server) send(ctx context.Context, j *job) (outcome string) {
 	ctx, cancel := context.WithTimeout(ctx, maxDuration)
 	defer cancel()
@@ -76,7 +75,7 @@ func (x *Server) send(ctx context.Context, j *job) (outcome string) {
 	}
 	defer s.Leave()
 	if site.Upstream.Slotted() {
-		switch bare := x.queue.Bare(); { // the other slots hold conversations
+		switch bare := x.queue.Bare(); { // the other slots have conversations
 		case len(bare) == 0, j.slot != queue.AnySlot && !slices.Contains(bare, j.slot):
 			return warmNeedless
 		case j.slot == queue.AnySlot:

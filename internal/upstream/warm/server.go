@@ -23,39 +23,38 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// Server is what is known of the upstream behind one queue: how its prompts begin,
-// and which of that it is to read while nobody waits. It outlives configurations.
+// Server is the local server behind one queue, with the bases of its prompts. It outlives configurations.
 type Server struct {
 	shared.Pins
 	of    *Servers
 	queue *queue.Queue
 
 	mu       sync.Mutex
-	site     *Site // that was in force last
+	site     *Site // latest in force
 	hours    *hours
 	bases    map[string]*base
 	prefixes map[prefixKey]*base
 	due      []*job
-	lost     time.Time // when it was last seen to be gone, zero if it is there
+	lost     time.Time // when it was last unreachable, zero if it answers
 	idle     *time.Timer
-	halt     context.CancelFunc // nil while nothing is sent
-	opened   bool               // what lies on disk has been read
+	halt     context.CancelFunc // nil while idle
+	opened   bool               // bases on disk were read
 }
 
-// Site is what a local server needs to know of the site in front of it.
+// Site is the part of the site that warm-ups need.
 type Site struct {
 	*Options
 	// Queue is the name by which sites share the local server.
 	Queue string
-	// Upstream is what stands behind.
+	// Upstream is the site's upstream.
 	Upstream *upstream.Profile
-	// Log gets what goes wrong.
+	// Log gets errors.
 	Log *zap.Logger
-	// Now is the time.
+	// Now returns the current time.
 	Now func() time.Time
 }
 
-// Servers are those of a state, by the names of their queues.
+// Servers are the local servers of a state, by the names of their queues.
 type Servers struct {
 	state  *state.State
 	byName shared.Pool[*Server]
@@ -120,19 +119,18 @@ func (b *Servers) Stop() {
 }
 
 const (
-	// maxKnownPrefixes bounds the prefixes that are told apart.
+	// maxKnownPrefixes bounds the index of prefixes.
 	maxKnownPrefixes = 4096
-	// spareBases is how many times more bases are remembered than are sent.
+	// spareBases is the number of remembered bases for each one that is sent.
 	spareBases = 4
-	// patientFor is how long a local server that is gone is tried. After that, the next
-	// request that it answers shows that it is back.
+	// patientFor bounds the attempts at an unreachable server. Later, the next answer to a client shows that it is
+	// back.
 	patientFor = 10 * time.Minute
-	// maxTries bounds how often somebody may come while one base is sent.
+	// maxTries bounds the interruptions of one warm-up by clients.
 	maxTries = 5
 )
 
-// Begin makes a site the one in force, and has the local server read what may have
-// been lost.
+// Begin puts a site in force and schedules warm-ups for bases that the server may have lost.
 func (x *Server) Begin(s *Site) {
 	now := s.Now()
 	hours, err := parseHours(s.Loaded)
@@ -155,13 +153,14 @@ func (x *Server) Begin(s *Site) {
 	x.start()
 }
 
-// mostUsed lists the bases used most. The lock is held.
+// mostUsed lists the bases used most, with the lock taken.
 func (x *Server) mostUsed(now time.Time) []*base {
 	all := make([]*base, 0, len(x.bases))
 	for _, b := range x.bases {
 		all = append(all, b)
 	}
 	slices.SortFunc(all, func(a, b *base) int {
+		// Ids make the order certain.
 		return cmp.Or(cmp.Compare(b.worth(now), a.worth(now)), cmp.Compare(a.id, b.id))
 	})
 	if x.site == nil {
@@ -177,20 +176,20 @@ func (x *Server) knows(key prefixKey) bool {
 	return ok
 }
 
-// keep counts a use of what is known by key, or of b, which it is known by from
-// here on.
+// keep counts a use of the base known by key. A non-nil b becomes that base.
 func (x *Server) keep(key prefixKey, b *base, now time.Time) *base {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if b == nil {
 		b = x.prefixes[key]
 	} else if old := x.bases[b.id]; old != nil {
-		old.to = b.to // a credential that was taken a moment ago
+		old.to = b.to // its credential is the latest
 		b = old
 	}
 	if b == nil {
 		return nil
 	}
+	// A forgotten prefix costs one more copy of a body.
 	if len(x.prefixes) >= maxKnownPrefixes {
 		clear(x.prefixes)
 	}
@@ -202,9 +201,7 @@ func (x *Server) keep(key prefixKey, b *base, now time.Time) *base {
 	return b
 }
 
-// limit forgets what is worth least while there are too many bases or they take too
-// much memory: of whose the last one is, if more than a quarter of the memory is theirs,
-// else of all. The lock is held.
+// limit drops bases over the limits of number and memory, with the lock taken.
 func (x *Server) limit(now time.Time, owner sessioncache.Tenant) {
 	if x.site == nil {
 		return
@@ -228,6 +225,7 @@ func (x *Server) limit(now time.Time, owner sessioncache.Tenant) {
 			}
 		}
 		switch heavy := size > limit; {
+		// The latest tenant loses its own base if it has more than a quarter of the memory.
 		case heavy && owned > limit/4:
 			x.forget(ownLeast)
 		case heavy, len(x.bases) > spareBases*x.site.bases():
@@ -248,8 +246,7 @@ func (x *Server) forget(b *base) {
 	}
 }
 
-// gone tells that the local server could not be reached, or fell silent in the middle of
-// an answer.
+// gone records that the server was unreachable, or cut an answer.
 func (x *Server) gone() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -260,14 +257,14 @@ func (x *Server) gone() {
 	x.forgotten(nil)
 }
 
-// back tells that the local server has answered a request that began with b, and whether
-// it had lost what it should have had in its cache.
+// back records an answer to a request that began with b. vanished reports a cache miss.
 func (x *Server) back(b *base, vanished bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.site == nil {
 		return
 	}
+	// The server may have restarted, with an empty cache.
 	if !x.lost.IsZero() {
 		x.lost = time.Time{}
 		if len(x.due) == 0 {
@@ -277,14 +274,13 @@ func (x *Server) back(b *base, vanished bool) {
 	if vanished {
 		x.forgotten(b)
 	}
-	if b != nil { // it has been read just now
+	if b != nil { // the server has just read it
 		x.due = slices.DeleteFunc(x.due, func(j *job) bool { return j.base == b && j.slot < 0 && j.turn.Index == 0 })
 	}
 	x.rest()
 }
 
-// forgotten has everything sent once more but what was read just now. The lock is
-// held.
+// forgotten schedules all bases but one, with the lock taken.
 func (x *Server) forgotten(but *base) {
 	x.queue.Forget()
 	for _, b := range x.mostUsed(x.site.Now()) {
@@ -295,16 +291,14 @@ func (x *Server) forgotten(but *base) {
 	x.start()
 }
 
-// add puts a base among those to be sent. The lock is held.
+// add schedules a base, with the lock taken.
 func (x *Server) add(b *base) {
 	if !slices.ContainsFunc(x.due, func(j *job) bool { return j.base == b }) {
 		x.due = append(x.due, &job{base: b, slot: queue.AnySlot, turn: new(local.Replica)})
 	}
 }
 
-// spread gives each slot that holds no conversation a base: the one of j, then the
-// others that are due, in their order, and so on from the beginning. A base that
-// gets no slot is not sent: it would only push out one that is used more.
+// spread gives each slot without a conversation a base: the one of j, then the other due ones, in rotation.
 func (x *Server) spread(j *job, bare []int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -315,6 +309,7 @@ func (x *Server) spread(j *job, bare []int) {
 			bases = append(bases, o.base)
 		}
 	}
+	// Bases beyond the slots are not sent: they would only evict more used ones.
 	bases = bases[:min(len(bases), len(bare))]
 	x.due = slices.DeleteFunc(x.due, waits)
 	j.slot = bare[0]
@@ -323,7 +318,7 @@ func (x *Server) spread(j *job, bare []int) {
 	}
 }
 
-// start has what is due sent. The lock is held.
+// start sends the due jobs in the background, with the lock taken.
 func (x *Server) start() {
 	life := x.of.state.Sender.Running()
 	if x.halt != nil || len(x.due) == 0 || life == nil {
@@ -334,7 +329,7 @@ func (x *Server) start() {
 	go httpx.Background("warming a box", func() { x.run(ctx) })
 }
 
-// stop ends what is being sent. It is sent again under the next configuration.
+// stop interrupts the job in progress, until the next configuration.
 func (x *Server) stop() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -346,7 +341,7 @@ func (x *Server) stop() {
 	}
 }
 
-// rest sets the time at which the model has to be kept loaded. The lock is held.
+// rest schedules the next load request, with the lock taken.
 func (x *Server) rest() {
 	if x.hours == nil {
 		return
@@ -359,7 +354,6 @@ func (x *Server) rest() {
 	x.idle.Reset(every)
 }
 
-// load keeps the model loaded if this is the time for it.
 func (x *Server) load() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -374,7 +368,7 @@ func (x *Server) load() {
 	}
 }
 
-// run sends what is due, one after the other, until nothing is.
+// run sends the due jobs, one after the other.
 func (x *Server) run(ctx context.Context) {
 	defer x.ran()
 	wait := time.Second
@@ -398,7 +392,6 @@ func (x *Server) run(ctx context.Context) {
 	}
 }
 
-// take takes the next one of what is due, nil if that is all for now.
 func (x *Server) take(ctx context.Context) *job {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -410,17 +403,16 @@ func (x *Server) take(ctx context.Context) *job {
 	return j
 }
 
-// ran ends a run, and begins the next one if something has become due: under the
-// next configuration, as a rule.
 func (x *Server) ran() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.halt()
 	x.halt = nil
+	// Jobs may have become due meanwhile, mostly under the next configuration.
 	x.start()
 }
 
-// became decides what follows from what became of a job.
+// became schedules the jobs that follow from an outcome.
 func (x *Server) became(ctx context.Context, j *job, outcome string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -439,7 +431,7 @@ func (x *Server) became(ctx context.Context, j *job, outcome string) {
 		}
 	case outcome == warmRead || outcome == warmCached:
 		x.lost = time.Time{}
-		for n := j.turn.Index + 1; j.turn.Index == 0 && n < j.turn.Of; n++ { // the others behind the same site
+		for n := j.turn.Index + 1; j.turn.Index == 0 && n < j.turn.Of; n++ { // the site's other servers
 			x.due = append(x.due, &job{base: j.base, slot: j.slot, turn: &local.Replica{Index: n}, keeps: j.keeps})
 		}
 	}

@@ -19,8 +19,7 @@ import (
 // maxWhole bounds an answer that is no stream, in bytes.
 const maxWhole = 32 << 20
 
-// answer is the writer of the answer to a POST, whose events go to the client as
-// messages.
+// answer is the response writer of a POST. It sends the events to the client as messages.
 type answer struct {
 	conn     *conn
 	lane     string
@@ -35,9 +34,8 @@ type answer struct {
 	session func() string // see InSession, nil without one
 	output  [][]byte
 	over    bool // the answer has come to its end
-	failed  bool // and it is none to go on from
-	// ended is called once the answer has come to its end, before the client hears of it:
-	// another lane may go on from it at once.
+	failed  bool // and cannot be continued
+	// ended is called before the client gets the end: another lane may continue the answer at once.
 	ended func()
 }
 
@@ -76,7 +74,6 @@ func (a *answer) Flush() {}
 // FlushError is Flush for [http.ResponseController].
 func (a *answer) FlushError() error { return a.err }
 
-// take sends one event on.
 func (a *answer) take(e framing.Event) {
 	data := bytes.TrimSpace(e.Data)
 	if len(data) == 0 || data[0] != '{' || a.err != nil || a.over {
@@ -92,7 +89,7 @@ func (a *answer) take(e framing.Event) {
 	a.err = a.conn.send(tagged(data, a.lane))
 }
 
-// look notes what a client may go on from.
+// look records the answer's id, output and end.
 func (a *answer) look(data []byte) {
 	switch kind := gjson.GetBytes(data, "type").Str; kind {
 	case "response.created":
@@ -106,11 +103,12 @@ func (a *answer) look(data []byte) {
 	}
 }
 
-// finish notes how an answer ended. What it holds at its end counts, where it says so.
+// finish records the end of an answer.
 func (a *answer) finish(object gjson.Result) {
 	if id := object.Get("id").Str; id != "" {
 		a.id = id
 	}
+	// The final output is authoritative where the event has it.
 	if output := object.Get("output").Array(); len(output) > 0 {
 		a.output = a.output[:0]
 		for _, item := range output {
@@ -120,7 +118,6 @@ func (a *answer) finish(object gjson.Result) {
 	a.conclude(a.id == "" || object.Get("status").Str == "failed")
 }
 
-// conclude ends the answer.
 func (a *answer) conclude(failed bool) {
 	if a.over {
 		return
@@ -130,10 +127,10 @@ func (a *answer) conclude(failed bool) {
 	}
 }
 
-// asInput is an item of an answer as one of a request, which is the same, but that a call
-// of a custom tool has no status there.
+// asInput converts an item of an answer to one of a request.
 func asInput(item gjson.Result) []byte {
 	raw := []byte(item.Raw)
+	// A custom tool call has no status in requests. All else is the same.
 	if item.Get("type").Str != "custom_tool_call" {
 		return raw
 	}
@@ -143,7 +140,6 @@ func asInput(item gjson.Result) []byte {
 	return raw
 }
 
-// tagged is an event of a lane.
 func tagged(event []byte, lane string) []byte {
 	if lane == "" {
 		return event
@@ -157,8 +153,7 @@ func tagged(event []byte, lane string) []byte {
 	return append(out, rest...)
 }
 
-// end sends what an answer that was no stream comes to. It reports whether the client has
-// got an end.
+// end sends the events of a response in one piece, and reports whether the client has got an end.
 func (a *answer) end() bool {
 	if a.stream {
 		a.events.End(a.take)
@@ -187,7 +182,6 @@ func (a *answer) end() bool {
 	return true
 }
 
-// tell ends an answer by a failure.
 func (a *answer) tell(f *failure) {
 	a.conclude(true)
 	f.lane = a.lane
@@ -196,11 +190,10 @@ func (a *answer) tell(f *failure) {
 	}
 }
 
-// say sends an event of ours.
 func (a *answer) say(event map[string]any) {
 	b, err := json.Marshal(event)
 	if err != nil {
-		panic(err) // what it is made of is JSON already
+		panic(err) // its parts are JSON already
 	}
 	if a.err == nil {
 		a.err = a.conn.send(tagged(b, a.lane))

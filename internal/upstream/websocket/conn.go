@@ -17,7 +17,6 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// conn is one connection.
 type conn struct {
 	server  *Server
 	by      Serve
@@ -26,31 +25,30 @@ type conn struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 
-	atOnce  chan struct{} // an element for each answer on its way
-	waiting chan struct{} // an element for each request that has been read
+	atOnce  chan struct{} // an element for each answer in progress
+	waiting chan struct{} // an element for each unanswered request
 
 	mu       sync.Mutex
 	lanes    map[string]*lane
-	begun    int // requests that have been read and not been answered
+	begun    int // read and unanswered requests
 	draining bool
-	code     websocket.StatusCode // by which it is closed then
+	code     websocket.StatusCode // for the close after draining
 	reason   string
-	aged     bool // it is to be told that its time is over
+	aged     bool // its lifetime is over
 }
 
-// lane is a line of requests that are answered one after the other.
+// lane is a sequence of requests.
 type lane struct {
 	queue []*create
 	runs  bool
-	last  *response // the answer that the next request may go on from
+	last  *response // answer that the next request may continue
 }
 
-// serve reads the client's messages until there are no more.
 func (c *conn) serve() {
 	defer c.forget()
 	var all sync.WaitGroup
 	defer all.Wait()
-	defer c.cancel() // what is being answered has nobody to hear it
+	defer c.cancel() // answers in progress have no listener any more
 	age := time.AfterFunc(c.server.life(), func() { c.guard(c.age) })
 	defer age.Stop()
 	for {
@@ -83,10 +81,9 @@ func (c *conn) serve() {
 	}
 }
 
-// errTooBig says that a message has more bytes than one may have.
+// errTooBig reports a message above the limit.
 var errTooBig = errors.New("too big")
 
-// read reads one message. A failure without an error leaves the connection as it is.
 func (c *conn) read() (message []byte, room Room, f *failure, err error) {
 	kind, from, err := c.ws.Reader(c.ctx)
 	if err != nil {
@@ -119,11 +116,10 @@ func (c *conn) read() (message []byte, room Room, f *failure, err error) {
 	return message, room, nil, nil
 }
 
-// errFull says that there is no room for a message.
+// errFull reports that a message found no room.
 var errFull = errors.New("no room")
 
-// readAll reads a message, as much of it as there is room for. Behind it come the whole
-// conversation and what is made of it: two forms are paid for.
+// readAll reads a message.
 func (c *conn) readAll(from io.Reader, room Room) ([]byte, error) {
 	b := make([]byte, 0, 4<<10)
 	for {
@@ -139,6 +135,7 @@ func (c *conn) readAll(from io.Reader, room Room) ([]byte, error) {
 			return nil, err
 		}
 		if len(b) == cap(b) {
+			// Two forms are reserved: the whole conversation is built from the message.
 			if err := room.Grow(c.ctx, 2*int64(cap(b))); err != nil {
 				return nil, errFull
 			}
@@ -147,13 +144,11 @@ func (c *conn) readAll(from io.Reader, room Room) ([]byte, error) {
 	}
 }
 
-// noRoom is room without end.
 type noRoom struct{}
 
 func (noRoom) Grow(context.Context, int64) error { return nil }
 func (noRoom) Close()                            {}
 
-// enqueue puts a request behind those of its lane.
 func (c *conn) enqueue(r *create, all *sync.WaitGroup) *failure {
 	select {
 	case c.waiting <- struct{}{}:
@@ -201,7 +196,6 @@ func (c *conn) enqueue(r *create, all *sync.WaitGroup) *failure {
 	return nil
 }
 
-// run answers the requests of a lane.
 func (c *conn) run(l *lane) {
 	for {
 		c.mu.Lock()
@@ -219,7 +213,6 @@ func (c *conn) run(l *lane) {
 	}
 }
 
-// done notes that a request was answered.
 func (c *conn) done() {
 	c.mu.Lock()
 	c.begun--
@@ -230,7 +223,6 @@ func (c *conn) done() {
 	}
 }
 
-// answer answers one request.
 func (c *conn) answer(l *lane, r *create) {
 	defer r.room.Close()
 	select {
@@ -292,7 +284,7 @@ func (c *conn) answer(l *lane, r *create) {
 	}
 }
 
-// find returns the answer of an id that some lane may go on from.
+// find returns the answer of an id in any lane.
 func (c *conn) find(id string) *response {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -304,17 +296,16 @@ func (c *conn) find(id string) *response {
 	return nil
 }
 
-// keep makes an answer the one that its lane goes on from.
 func (c *conn) keep(l *lane, r *response) {
 	c.mu.Lock()
 	before := l.last
 	l.last = r
 	c.mu.Unlock()
+	// A lane keeps one answer, as the provider does.
 	c.server.Kept.forget(before)
 	c.server.Kept.keep(r, c)
 }
 
-// forget drops all that the connection keeps.
 func (c *conn) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -323,7 +314,6 @@ func (c *conn) forget() {
 	}
 }
 
-// ask has a request answered.
 func (c *conn) ask(a *answer, body []byte) {
 	r := post(c.request, body)
 	err := c.by(a, r.WithContext(context.WithValue(r.Context(), inSession{}, a)))
@@ -334,15 +324,15 @@ func (c *conn) ask(a *answer, body []byte) {
 	case err == nil && a.end(), a.over:
 	case a.status == 0 && err != nil && !errors.Is(err, ErrCut):
 		a.tell(refusal(err))
-	case a.lane == "": // a client must not take it for a whole one
+	case a.lane == "": // a close marks the answer as cut
 		a.conclude(true)
 		_ = c.ws.Close(websocket.StatusInternalError, ErrCut.Error())
-	default: // other lanes go on
+	default:
 		a.tell(fail(http.StatusBadGateway, "server_error", "", "The answer was cut short.", ""))
 	}
 }
 
-// warm answers a request that wants none: what it says is in front of the next.
+// warm answers a request without generation. Its input becomes part of the next request.
 func (c *conn) warm(a *answer, body []byte) {
 	a.id = newID()
 	object := map[string]any{
@@ -367,7 +357,7 @@ func (c *conn) warm(a *answer, body []byte) {
 	}
 }
 
-// send sends one message. A client that does not take it has its connection closed.
+// send sends one message.
 func (c *conn) send(message []byte) error {
 	ctx, cancel := context.WithTimeout(c.ctx, slowest)
 	defer cancel()
@@ -378,26 +368,27 @@ func (c *conn) send(message []byte) error {
 	return err
 }
 
-// age ends a connection whose time is over: what is being answered goes on.
+// age ends a connection after its lifetime.
 func (c *conn) age() {
 	c.mu.Lock()
 	c.aged = true
 	c.mu.Unlock()
+	// Answers in progress continue, and the client has time to open another connection.
 	time.AfterFunc(slowest, func() {
 		c.guard(func() { c.drain(websocket.StatusNormalClosure, "60 minutes are over") })
 	})
 }
 
-// guard runs work of the connection, which ends where that panics.
 func (c *conn) guard(f func()) {
 	if c.server.Background == nil {
 		f()
 	} else if !c.server.Background("answering a WebSocket", f) {
+		// A client that does not read must not stop the other lanes.
 		c.cancel()
 	}
 }
 
-// drain closes the connection once nobody waits for an answer.
+// drain closes the connection after the last answer.
 func (c *conn) drain(code websocket.StatusCode, reason string) {
 	c.mu.Lock()
 	c.draining, c.code, c.reason = true, code, reason

@@ -14,14 +14,14 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// Memory bounds the conversations that all connections keep. The client of a conversation
-// that gave way is told that its answer is not found, and sends all of it.
+// Memory bounds the conversations of all connections. The client of an evicted one gets an error upon which it
+// sends the whole conversation.
 type Memory struct {
 	pool *lru.Pool[*conn]
 	kept *lru.Cache[*response, *conn, struct{}]
 }
 
-// overhead is what a kept answer takes besides what was said, in bytes.
+// overhead is the memory of an answer besides its items, in bytes.
 const overhead = 256
 
 // NewMemory returns a memory with a limit in bytes.
@@ -41,29 +41,28 @@ var (
 	_ state.Forgetter = (*Memory)(nil)
 )
 
-// response is an answer that a client may go on from.
+// response is an answer that a client may continue.
 type response struct {
 	id   string
-	line retain.Line // the answers that it went on from
+	line retain.Line // the answers before it
 	from *response   // the last of them, until this one is kept
-	gone bool        // its client has had it deleted
-	said []byte      // the items that go in front of the next request, with commas between them
+	gone bool        // deleted by the client
+	said []byte      // items before the next request's input, with commas between them
 
 	session string // see InSession
 }
 
-// keep takes an answer in.
 func (m *Memory) keep(r *response, of *conn) {
 	m.kept.Lock()
 	defer m.kept.Unlock()
 	from := r.from
-	if r.from = nil; from != nil && from.gone { // it stands in this one
+	if r.from = nil; from != nil && from.gone { // this answer contains a deleted one
 		return
 	}
 	m.kept.Put(r, of, struct{}{}, int64(overhead+cap(r.said)+8*len(r.line)))
 }
 
-// recall returns what was said up to an answer, and whether that is still kept.
+// recall returns the items up to an answer, false if they were evicted.
 func (m *Memory) recall(r *response) (said []byte, ok bool) {
 	m.kept.Lock()
 	defer m.kept.Unlock()
@@ -75,7 +74,6 @@ func (m *Memory) recall(r *response) (said []byte, ok bool) {
 	return r.said, true
 }
 
-// forget drops an answer.
 func (m *Memory) forget(r *response) {
 	if r == nil {
 		return
@@ -87,9 +85,8 @@ func (m *Memory) forget(r *response) {
 	}
 }
 
-// Forget drops an answer that its client has had deleted, and all that went on from it, in
-// the connections whose handshake is mine, and reports whether there was any: whoever goes
-// on from it is told that it is not found.
+// Forget drops a deleted answer and the later ones that contain it, in connections with a handshake of the same
+// owner, and reports whether there was any. Requests that continue them get a not-found error.
 func (m *Memory) Forget(id string, mine func(handshake *http.Request) bool) (found bool) {
 	m.kept.Lock()
 	defer m.kept.Unlock()

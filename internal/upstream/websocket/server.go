@@ -16,54 +16,52 @@ import (
 )
 
 const (
-	// Life is how long a connection may last: the provider's own bound.
+	// Life is the lifetime of a connection: the provider's own bound.
 	Life = time.Hour
-	// maxLanes is how many lanes with a name a connection may have, maxConcurrent how many
-	// answers may be on their way on it: the provider's own bounds.
+	// maxLanes bounds the named lanes, maxConcurrent the answers in progress: the provider's own bounds.
 	maxLanes      = 32
 	maxConcurrent = 16
-	// maxWaiting is how many requests are read before the first of them is answered.
+	// maxWaiting bounds the requests read ahead.
 	maxWaiting = 64
-	// slowest is how long a client may take for one message.
+	// slowest bounds the time for sending one message.
 	slowest = time.Minute
 )
 
-// ErrCut says that an answer ended before its end.
+// ErrCut reports an answer without its end.
 var ErrCut = errors.New("the answer was cut short")
 
 // Room is memory for a message on its way.
 type Room interface {
-	// Grow makes it one of so many bytes, if it is smaller.
+	// Grow reserves n bytes in all.
 	Grow(ctx context.Context, n int64) error
-	// Close gives it back.
+	// Close releases the memory.
 	Close()
 }
 
-// Serve answers a POST. It is called from several goroutines, and neither panics nor keeps
-// the request. An error is why there is no answer, or none to the end.
+// Serve answers a POST. It is called from several goroutines, and neither panics nor keeps the request. An error
+// means that the answer is missing or cut.
 type Serve func(w http.ResponseWriter, r *http.Request) error
 
 // Server has the connections of one site.
 type Server struct {
-	// MaxMessage is how many bytes a message may have.
+	// MaxMessage is the maximum size of a message, in bytes.
 	MaxMessage int64
-	// Kept is where conversations are kept.
+	// Kept keeps the conversations.
 	Kept *Memory
 	// Open opens room for a message. Nil: there is always some.
 	Open func() Room
-	// Behind reports that what is not known here may be known to whoever answers.
+	// Behind reports that the upstream may know answers that are unknown here.
 	Behind bool
-	// Strict has an answer that fails take what it went on from with it, as the provider
-	// does. Else a client may try again.
+	// Strict drops the base of a failed answer, as the provider does. Otherwise the client may retry.
 	Strict bool
 	// Failure reads an error amid a stream, which has no status there and is written in
 	// another way: its status, and the body of an answer that says the same. Nil: it is
 	// passed on as it came.
 	Failure func(event []byte) (status int, body []byte)
-	// Background runs work of a connection and keeps a panic in it from ending the
-	// process; it reports whether the work came to its end. Nil: it is just run.
+	// Background runs work of a connection and recovers from its panics; it reports whether the work came to its
+	// end. Nil: it is just run.
 	Background func(doing string, f func()) (ended bool)
-	// Life is how long a connection may last. Default: 1 hour.
+	// Life is the lifetime of a connection. Default: 1 hour.
 	Life time.Duration
 
 	mu     sync.Mutex
@@ -88,13 +86,12 @@ func Refuse(w http.ResponseWriter) error {
 	return err
 }
 
-// Upgrades reports whether the handshake of a request is one that can be answered.
+// Upgrades reports whether a handshake can be answered.
 func Upgrades(w http.ResponseWriter, r *http.Request) bool {
 	return r.ProtoMajor == 1 && r.ProtoMinor == 1 && r.Header.Get("Sec-WebSocket-Version") == "13" &&
 		len(r.Header["Sec-Websocket-Key"]) == 1 && hijacks(w)
 }
 
-// hijacks reports whether a connection can be taken over.
 func hijacks(w http.ResponseWriter) bool {
 	for {
 		switch t := w.(type) {
@@ -108,15 +105,14 @@ func hijacks(w http.ResponseWriter) bool {
 	}
 }
 
-// Accept takes a connection over and has its requests answered, to its end. What was wrong
-// with the handshake the client has been told.
+// Accept takes over a connection and serves its requests to the end. It reports a bad handshake to the client.
 func (s *Server) Accept(w http.ResponseWriter, r *http.Request, by Serve) {
 	ws, err := websocket.Accept(w, r, nil)
 	if err != nil {
 		return
 	}
 	defer func() { _ = ws.CloseNow() }()
-	ws.SetReadLimit(-1) // read has its own
+	ws.SetReadLimit(-1) // read has a limit of its own
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	c := &conn{
@@ -150,8 +146,7 @@ func (s *Server) leave(c *conn) {
 	s.mu.Unlock()
 }
 
-// Close ends all connections: at once where nobody waits for an answer, and behind the
-// last answer elsewhere. Clients come again, and send all of their conversation.
+// Close ends all connections, each after its last answer. Clients reconnect, and send their whole conversations.
 func (s *Server) Close() {
 	if s == nil {
 		return
@@ -163,12 +158,13 @@ func (s *Server) Close() {
 		all = append(all, c)
 	}
 	s.mu.Unlock()
-	for _, c := range all { // a client may take its time for the close
+	for _, c := range all {
+		// A client may delay the closing handshake.
 		go c.guard(func() { c.drain(websocket.StatusServiceRestart, "the configuration has changed") })
 	}
 }
 
-// Connections is how many there are.
+// Connections returns the number of open connections.
 func (s *Server) Connections() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -46,7 +46,7 @@ func (r *answerReader) Event(root gjson.Result, name string) {
 	if index.Exists() {
 		r.Index = index.Int()
 	}
-	// Both the data and the event's name hold the type.
+	// Both the data and the event's name have the type.
 	switch cmp.Or(kind.Str, name) {
 	case "content_block_delta":
 		r.delta(delta)
@@ -114,8 +114,7 @@ func (r *answerReader) EOF() {
 	}
 }
 
-// block reads a block of content. The block is whole in a JSON answer. In a stream it is the start of
-// a block, and its text and its input follow as deltas.
+// block reads a block of content.
 func (r *answerReader) block(block gjson.Result, whole bool) {
 	switch block.Get("type").Str {
 	case "text":
@@ -136,6 +135,7 @@ func (r *answerReader) block(block gjson.Result, whole bool) {
 		}
 		return
 	}
+	// In a stream, text and input follow as deltas.
 	if whole {
 		r.EndBlock()
 	}
@@ -185,12 +185,12 @@ func (r *answerReader) stop(delta gjson.Result) {
 	r.Stop(reason, rawjson.Inner(delta.Get("stop_sequence")))
 }
 
-// count reads a usage object, with the usage of the last call and of each call. The objects of a
-// stream are cumulative, so a later count replaces an earlier one. Missing counts stay.
+// count reads a usage object.
 func (r *answerReader) count(u gjson.Result) {
 	if !u.IsObject() {
 		return
 	}
+	// The objects of a stream are cumulative, so a later count replaces an earlier one. Missing counts stay.
 	c, m := &r.Counts, readMembers(u)
 	total, sum := m.over(c.Usage), wire.Usage{}
 	if m.iterations.IsArray() {
@@ -233,9 +233,7 @@ func (r *answerReader) management(v gjson.Result) {
 	r.Tell(wire.Event{Kind: wire.EventCleared, Cleared: &c})
 }
 
-// finalUsage returns the usage of the last model call for the conversation itself. It returns no
-// usage if the answer ended with a compaction, if there was only one call, or if the list does not
-// add up to the total.
+// finalUsage returns the usage of the last model call for the conversation itself, if it differs from the answer's.
 func finalUsage(list gjson.Result, total wire.Usage) wire.Usage {
 	var final, sum wire.Usage
 	apart, n := false, 0
@@ -244,6 +242,7 @@ func finalUsage(list gjson.Result, total wire.Usage) wire.Usage {
 		sum = sum.Add(one)
 		switch kind := u.Get("type").Str; {
 		case kind == "compaction":
+			// After a compaction no call for the conversation has followed yet.
 			final, apart = wire.Usage{}, true
 		case strings.HasPrefix(kind, "advisor"):
 			apart = true
@@ -253,6 +252,7 @@ func finalUsage(list gjson.Result, total wire.Usage) wire.Usage {
 		}
 		return sum.Prompt() <= wire.MaxCount
 	})
+	// A list that does not add up to the total is incomplete.
 	if !apart || sum.Prompt() != total.Prompt() {
 		return wire.Usage{}
 	}
@@ -260,8 +260,7 @@ func finalUsage(list gjson.Result, total wire.Usage) wire.Usage {
 	return final
 }
 
-// iterations returns the usage of each model call of an answer, nil if the list does not add up to
-// the total.
+// iterations returns the usage of each model call of an answer.
 func iterations(list gjson.Result, total wire.Usage) (each []wire.Usage) {
 	var sum wire.Usage
 	list.ForEach(func(_, u gjson.Result) bool {
@@ -269,17 +268,18 @@ func iterations(list gjson.Result, total wire.Usage) (each []wire.Usage) {
 		sum, each = sum.Add(one), append(each, one)
 		return len(each) < wire.MaxCalls
 	})
+	// The list may be incomplete.
 	if sum.Reported = total.Reported; sum != total {
 		return nil
 	}
 	return each
 }
 
-// iterationsUsage sums the usage of the model calls of one answer. The answer's totals omit the calls
-// for compaction, for an advisor and before a fallback; the list holds all calls.
+// iterationsUsage sums the usage of the model calls of one answer.
 func iterationsUsage(list gjson.Result, total wire.Usage) wire.Usage {
 	var sum wire.Usage
 	list.ForEach(func(_, u gjson.Result) bool {
+		// The answer's totals omit the calls for compaction, for an advisor and before a fallback.
 		sum = sum.Add(buckets(u))
 		sum.Output = min(sum.Output, wire.MaxCount)
 		return sum.Prompt() <= wire.MaxCount

@@ -45,9 +45,9 @@ func appendUsage(b []byte, u wire.Usage) []byte {
 
 func allCounts(b []byte, u wire.Usage, _ int64) []byte { return appendCounts(b, u, true) }
 
-// appendCounts writes the counts of tokens, which do not overlap. split adds the cache writes by
-// lifetime.
+// appendCounts writes the counts of tokens. split adds the cache writes by lifetime.
 func appendCounts(b []byte, u wire.Usage, split bool) []byte {
+	// The API's counts do not overlap.
 	b = rawjson.AppendCount(b, "input_tokens", u.Uncached)
 	b = rawjson.AppendCount(b, "cache_creation_input_tokens", u.Write5m+u.Write1h)
 	b = rawjson.AppendCount(b, "cache_read_input_tokens", u.Read)

@@ -212,8 +212,7 @@ func (Codec) Reinsert(v *wire.View, message int, its []intercept.Iteration) ([]w
 	return edits, at == end
 }
 
-// answered inserts the results of intercepted calls at the start of the user message after the given
-// message. It reports false if there is no such message.
+// answered inserts the results of intercepted calls at the start of the next user message.
 func answered(v *wire.View, message int, it *intercept.Iteration) ([]wire.Edit, bool) {
 	if message+1 >= len(v.Messages) || v.Messages[message+1].Role != wire.RoleUser ||
 		v.Messages[message+1].First == v.Messages[message+1].End {

@@ -59,8 +59,7 @@ func clearing(e gjson.Result) *wire.Clearing {
 	return c
 }
 
-// clears reports whether a context_management holds only known edits. Package pipeline has applied
-// these edits before a request is translated.
+// clears reports whether a context_management contains only edits that package pipeline has applied.
 func clears(v rawjson.Value) bool {
 	for key := range v.Members() {
 		if key != "edits" {

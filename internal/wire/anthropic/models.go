@@ -45,8 +45,7 @@ func claudeOf(model string) (c claude) {
 
 func (c claude) named() bool { return c.family == "fable" || c.family == "mythos" }
 
-// fixedSampling reports whether the model refuses every temperature, top_p and top_k except its
-// defaults: 4.7 and later.
+// fixedSampling reports whether the model refuses all sampling parameters except its defaults.
 func (c claude) fixedSampling() bool { return c.version >= 47 }
 
 // adaptive reports whether the model takes adaptive thinking and an effort: 4.6 and later.
@@ -64,8 +63,6 @@ func (c claude) refusesForced() bool {
 	return c.family == "mythos" || c.family == "fable" && c.version >= 51 || c.version >= 55 && c.family != "haiku"
 }
 
-// refusesPrefill reports whether the model refuses an assistant message at the end of the messages:
-// 4.6 and later.
 func (c claude) refusesPrefill() bool { return c.version >= 46 }
 
 // systemMessages reports whether the model takes system messages in the middle of a conversation.

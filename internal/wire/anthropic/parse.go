@@ -119,7 +119,7 @@ func (p parser) content(s rawjson.Span, section wire.Section, role wire.Role) in
 type blockMembers struct {
 	kind, text, thinking, data, id, useID, name, input, content, isError, caller, marker rawjson.Span
 
-	// all holds the first members of the block in order. It is complete if count, the number of
+	// all has the first members of the block in order. It is complete if count, the number of
 	// members, is at most its length.
 	all   [6]member
 	count int

@@ -13,9 +13,7 @@ var unsupported = map[string]bool{
 	"maxItems": true, "uniqueItems": true, "minProperties": true, "maxProperties": true,
 }
 
-// answerSchema rewrites an output schema for the API: objects allow no additional properties, oneOf
-// becomes anyOf, and unsupported members are omitted. It calls leaveOut with the name of each
-// omitted member.
+// answerSchema rewrites an output schema for the API and reports omitted members to leaveOut.
 func answerSchema(v rawjson.Value, leaveOut func(member string)) rawjson.Value {
 	return appendSchema(make(rawjson.Value, 0, len(v)+len(v)/4), v, leaveOut)
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // ToolChangesAsText implements [wire.ToolChanger] for servers that ignore defer_loading: their prompt
-// already holds the deferred tools. An added tool with a definition is appended to the tools.
+// already contains the deferred tools. An added tool with a definition is appended to the tools.
 func (Codec) ToolChangesAsText(body []byte) []byte {
 	if !bytes.Contains(body, []byte(`"tool_addition"`)) && !bytes.Contains(body, []byte(`"tool_removal"`)) {
 		return body

@@ -147,8 +147,7 @@ func (w *writer) thinking() (limit int, t *thinking) {
 // forced reports whether the client forces a tool call. The API takes no thinking budget then.
 func (w *writer) forced() bool { return w.Request.Choice.Mode == "any" }
 
-// inLoopWithoutThinking reports whether tool results come last and the client did not send back the
-// thinking before the first or the latest of their calls. The API takes no thinking budget then.
+// inLoopWithoutThinking reports whether the API takes no thinking budget for a tool loop.
 func (w *writer) inLoopWithoutThinking() bool {
 	n := len(w.Messages)
 	for n > 0 && w.Messages[n-1].Role == translate.System {
@@ -161,6 +160,7 @@ func (w *writer) inLoopWithoutThinking() bool {
 	for _, m := range slices.Backward(w.Messages[:n]) {
 		switch {
 		case m.Role == translate.Assistant:
+			// Both the first and the latest call need the thinking before them.
 			if m.Parts[0].Kind != translate.ThinkingPart {
 				return true
 			}
@@ -211,9 +211,9 @@ func (w *writer) output(t *thinking) {
 	}
 }
 
-// marksItself reports whether the request asks the provider to mark the last block. Clients of formats
-// without markers could cache nothing otherwise.
+// marksItself reports whether the request asks the provider to mark the last block.
 func (w *writer) marksItself() bool {
+	// Clients of formats without markers could cache nothing otherwise.
 	if !w.Options.Official && !w.Options.Marks {
 		return false
 	}

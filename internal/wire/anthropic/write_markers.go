@@ -46,14 +46,12 @@ func marked(cache rawjson.Value) int {
 	return 1
 }
 
-// mark writes a marker. Clients of other formats may set more markers than the Messages API takes,
-// and in any order of lifetimes.
 func (w *writer) mark(cache rawjson.Value) {
 	if cache == nil {
 		return
 	}
 	field := w.Client.MarkerField(translate.InMessages)
-	// The last markers count, as at OpenAI.
+	// Clients of other formats may set more markers than the API takes. The last ones count, as at OpenAI.
 	if w.surplus > 0 {
 		w.surplus--
 		w.Drop(field)

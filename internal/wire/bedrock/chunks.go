@@ -26,7 +26,7 @@ func (Chunks) Framer() framing.Framer {
 
 // Append implements [framing.Framing].
 func (c Chunks) Append(dst []byte, _ string, data []byte) []byte {
-	// A chunk has no name for its event. The data holds the event's type.
+	// A chunk has no name for its event. The data has the event's type.
 	payload := append(make([]byte, 0, base64.StdEncoding.EncodedLen(len(data))+16), `{"bytes":"`...)
 	payload = base64.StdEncoding.AppendEncode(payload, data)
 	return c.EventStream.Append(dst, "chunk", append(payload, `"}`...))

@@ -31,7 +31,7 @@ func (c Codec) Traits() wire.Traits {
 	t := c.Codec.Traits()
 	// Only Anthropic's own API has threads.
 	t.Variant, t.Threads, t.RequestID = true, false, "X-Amzn-Requestid"
-	// A stream may hold only chunks, so there are no heartbeats.
+	// A stream may contain only chunks, so there are no heartbeats.
 	t.Framing, t.BareStreams, t.Heartbeat = Chunks{}, true, ""
 	return t
 }

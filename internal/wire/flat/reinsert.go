@@ -65,7 +65,7 @@ func Reinsert(v *wire.View, message int, its []intercept.Iteration, f Format) ([
 	return edits, at == end
 }
 
-// Format holds the particulars of one format.
+// Format has the particulars of one format.
 type Format struct {
 	// Sealed names the member of a reasoning item with encrypted content or a signature.
 	Sealed string
@@ -75,13 +75,12 @@ type Format struct {
 	Results func(it *intercept.Iteration) []byte
 }
 
-// stands reports whether the provider can use the reasoning in another request: the reasoning has a
-// sealed member, or the provider stores it.
+// stands reports whether the provider can use the reasoning in another request.
 func (f Format) stands(it *intercept.Iteration, p *intercept.Part) bool {
+	// The provider has stored it, or the item contains it sealed.
 	return !it.Stateless || gjson.GetBytes(p.Raw, f.Sealed).Str != ""
 }
 
-// same reports whether the client's block and the answer item are the same.
 func (f Format) same(v *wire.View, b *wire.Block, p *intercept.Part) bool {
 	if p.Kind == wire.KindOther {
 		return b.Kind == wire.KindOther || b.Kind == wire.KindServerTool
@@ -100,11 +99,10 @@ func (f Format) same(v *wire.View, b *wire.Block, p *intercept.Part) bool {
 	return true
 }
 
-// sameReasoning reports whether the client's reasoning and the item are the same. It compares the
-// sealed member, or the summary if there is none.
 func (f Format) sameReasoning(mine, item gjson.Result) bool {
 	if s := item.Get(f.Sealed).Str; s != "" {
 		return mine.Get(f.Sealed).Str == s
 	}
+	// Unsealed reasoning has its summary only.
 	return mine.Get("summary.#.text").Raw == item.Get("summary.#.text").Raw
 }

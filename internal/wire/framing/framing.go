@@ -60,7 +60,7 @@ type Framer interface {
 	Err() error
 }
 
-// buffer holds a partial event.
+// buffer is a partial event.
 type buffer struct {
 	tail []byte
 	err  error
@@ -81,7 +81,6 @@ func (r *buffer) whole(b []byte) []byte {
 	return r.tail
 }
 
-// forget prepares for the next event.
 func (r *buffer) forget() {
 	if cap(r.tail) > maxKept {
 		r.tail = nil
@@ -102,7 +101,6 @@ func (r *buffer) fail(err error, b []byte) {
 	r.err, r.tail = err, append(r.tail, b...)
 }
 
-// bound returns the limit, or the default if unset.
 func bound(limit int) int {
 	if limit <= 0 {
 		return DefaultLimit

@@ -93,8 +93,7 @@ func (r *interception) candidate(f intercept.Event, candidate gjson.Result) {
 	}
 }
 
-// parts returns the visible parts of a chunk, separated by commas. It also reports whether they have
-// content, and the number of intercepted parts.
+// parts returns the visible parts of a chunk, whether they have content, and the number of intercepted parts.
 func (r *interception) parts(candidate gjson.Result) (shown []byte, says bool, hides int) {
 	says = r.Says
 	entries := r.Pieces
@@ -163,8 +162,7 @@ func (r *interception) pieceOf(call gjson.Result) {
 	}
 }
 
-// chunk returns a chunk of the client's answer. Nil parts leave the chunk's parts unchanged. open
-// removes the finishReason.
+// chunk returns a chunk of the client's answer. Nil parts leave the chunk's parts unchanged.
 func (r *interception) chunk(root, candidate gjson.Result, parts []byte, open bool) []byte {
 	with := map[string][]byte{}
 	if candidate.Exists() {
@@ -177,6 +175,7 @@ func (r *interception) chunk(root, candidate gjson.Result, parts []byte, open bo
 			change["content"] = rawjson.Rewrite(content, []string{"parts"}, map[string][]byte{"parts": rawjson.Array(parts)})
 		}
 		if open {
+			// The answer continues in another iteration.
 			change["finishReason"], change["finishMessage"] = nil, nil
 		}
 		with["candidates"] = rawjson.Array(rawjson.Rewrite(candidate, []string{"content"}, change))

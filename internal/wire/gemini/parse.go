@@ -59,8 +59,7 @@ func (p parser) config(s rawjson.Span) {
 	}
 }
 
-// tool reads one entry of tools. Each function declaration becomes a block, as does each tool that the
-// provider runs itself.
+// tool reads one entry of tools.
 func (p parser) tool(at int) int {
 	m := rawjson.Walk(p.Body, at)
 	for m.Next() {
@@ -206,14 +205,14 @@ type partMembers struct {
 	text, thought, signature, call, response, inline, file, code, codeResult rawjson.Span
 }
 
-// slot returns the field for the member with a name, and the name in camel case. It returns nil for
-// other members.
+// slot returns the field for the member with a name, and the name in camel case.
 func (f *partMembers) slot(key []byte) (*rawjson.Span, string) {
 	switch string(key) {
 	case "text":
 		return &f.text, "text"
 	case "thought":
 		return &f.thought, "thought"
+	// Protobuf's JSON accepts both spellings.
 	case "thoughtSignature", "thought_signature":
 		return &f.signature, "thoughtSignature"
 	case "functionCall", "function_call":
@@ -346,8 +345,7 @@ func (p parser) function(b *wire.Block, s rawjson.Span) bool {
 	return true
 }
 
-// response sets the block's Body to the replaceable text of a response. Without such a text the Body
-// stays the whole response.
+// response sets the block's Body to the replaceable text of a response, if there is one.
 func (p parser) response(b *wire.Block) bool {
 	if b.Body.Empty() {
 		b.Flags |= wire.FlagEmpty
@@ -407,8 +405,7 @@ func (p parser) media(s rawjson.Span) wire.Kind {
 	return wire.KindOther
 }
 
-// hash sets the canonical hash of a part, with its members under their names in camel case. The
-// members must be well formed.
+// hash sets the canonical hash of a part. Its members must be well formed.
 func (p parser) hash(b *wire.Block) {
 	h := &p.Hasher
 	h.Begin(b.Section, b.Role, b.Kind)
@@ -426,6 +423,7 @@ func (p parser) hash(b *wire.Block) {
 		case slot == &f.thought && b.Kind != wire.KindOther: // the kind includes it
 			continue
 		case slot != nil:
+			// Both spellings of a name are the same part.
 			h.Add([]byte(name))
 			h.Add(value.Of(p.Body))
 			continue

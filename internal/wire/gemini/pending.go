@@ -3,7 +3,7 @@
 
 package gemini
 
-// pending holds calls in a format with results that may omit the id of their call. It has indexes,
+// pending has calls in a format with results that may omit the id of their call. It has indexes,
 // since a history may contain very many calls.
 type pending struct {
 	calls []pendingCall
@@ -28,14 +28,14 @@ func (p *pending) add(id, name string) {
 	p.open++
 }
 
-// answer marks a call as answered and returns its id. It takes the open call with the id, or else the
-// first open call of the tool.
+// answer marks a call as answered and returns its id.
 func (p *pending) answer(id, name string) (of string, ok bool) {
 	at := -1
 	if id != "" {
 		at = p.first(p.ids, id)
 	}
 	if at < 0 {
+		// Clients of the API may omit ids, and then answer in the order of the calls.
 		at = p.first(p.names, name)
 	}
 	if at < 0 {

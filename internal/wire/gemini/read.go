@@ -18,7 +18,7 @@ import (
 // reader reads requests.
 type reader struct {
 	*translate.Reader
-	// pending holds the calls, to match results without an id.
+	// pending has the calls, to match results without an id.
 	pending pending
 	// grown is the text that extend built last.
 	grown rawjson.Text
@@ -269,10 +269,8 @@ func (r *reader) contents(v rawjson.Value) error {
 	return nil
 }
 
-// answer adds the parts of a model's content. Consecutive contents become one message, and their texts
-// are joined.
 func (r *reader) answer(parts []translate.Part) {
-	// Google's SDKs keep one content for each chunk of a stream.
+	// Google's SDKs keep one content for each chunk of a stream, so consecutive ones are one message.
 	n := len(r.Request.Messages)
 	if n == 0 || r.Request.Messages[n-1].Role != translate.Assistant {
 		r.Message(translate.Assistant, parts)

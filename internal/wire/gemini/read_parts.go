@@ -102,9 +102,7 @@ func keptThought(s seal.Sealed) translate.Part {
 	return translate.Part{Kind: translate.ThinkingPart, Text: rawjson.Escaped(s.Text), Sealed: &s}
 }
 
-// once removes duplicate thoughts from the parts of a message by the model. A seal holds the text of its
-// reasoning, but the client may also have sent this text as plain thoughts. The sealed reasoning
-// replaces these thoughts.
+// once removes duplicate thoughts from the parts of a message by the model.
 func once(said []translate.Part) []translate.Part {
 	isPlain := func(p translate.Part) bool {
 		return p.Kind == translate.ThinkingPart && p.Sealed.Data == "" && p.Sealed.Format == wire.Gemini
@@ -118,6 +116,8 @@ func once(said []translate.Part) []translate.Part {
 			at = len(out)
 		case p.Kind == translate.ThinkingPart && p.Sealed.Format != wire.Gemini:
 			switch {
+			// A seal contains the text of its reasoning, and the client may have sent this text as plain thoughts
+			// as well.
 			case at >= 0 && !p.Text.Empty():
 				out = append(out[:at], slices.DeleteFunc(out[at:], isPlain)...)
 			case !p.Sealed.Late:
@@ -162,8 +162,6 @@ func (r *reader) call(v rawjson.Value, content, part int) (translate.Part, error
 	return p, nil
 }
 
-// response reads a result. It belongs to the call with its id, or else to the first open call of the
-// tool.
 func (r *reader) response(v rawjson.Value, content int) (translate.Part, error) {
 	r.DropIn("functionResponse", v, "id", "name", "response", "parts")
 	id, name := r.Member(v, "id").Str(), r.Member(v, "name").Str()
@@ -185,8 +183,7 @@ func (r *reader) response(v rawjson.Value, content int) (translate.Part, error) 
 	return p, nil
 }
 
-// result returns the text of a response object: the text in its only member output, result or error,
-// or else the JSON of the object.
+// result returns the text of a response object.
 func result(v rawjson.Value) (t rawjson.Text, failed bool) {
 	if key, only := soleText(v); only != nil {
 		return only.Text(), key == "error"
@@ -194,6 +191,7 @@ func result(v rawjson.Value) (t rawjson.Text, failed bool) {
 	if v.Absent() {
 		return nil, false
 	}
+	// An object with other members is its own text.
 	return rawjson.Escaped(string(v)), false
 }
 

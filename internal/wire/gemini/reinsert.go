@@ -56,8 +56,7 @@ func (Codec) Reinsert(v *wire.View, message int, its []intercept.Iteration) ([]w
 	return w.edits, w.at == w.end
 }
 
-// parts matches the visible parts of an iteration. It returns the intercepted calls after the last
-// visible call.
+// parts matches the visible parts of an iteration. It returns the intercepted calls after the last one.
 func (w *reinsertion) parts(it *intercept.Iteration) (open [][]byte, ok bool) {
 	for i := range it.Parts {
 		p := &it.Parts[i]
@@ -151,7 +150,7 @@ func (w *reinsertion) leave() {
 func (w *reinsertion) split(it *intercept.Iteration, open [][]byte) bool {
 	b := w.block()
 	if w.read > 0 {
-		// The block holds texts of both iterations. A signed text cannot be divided.
+		// The block contains texts of both iterations. A signed text cannot be divided.
 		if b.Has(wire.FlagSigned) || b.Kind != wire.KindText {
 			return false
 		}
@@ -185,8 +184,7 @@ func (w *reinsertion) behindBlock(it *intercept.Iteration, open [][]byte) {
 	w.put(w.at, wire.OpAfterMessage, toolResults(it))
 }
 
-// results inserts the intercepted calls of the last iteration after the client's calls. Their results go
-// among the results in the client's next content, in the order of the calls.
+// results inserts the intercepted calls of the last iteration and their results.
 func (w *reinsertion) results(it *intercept.Iteration, open [][]byte, message int) bool {
 	w.skipEmpty()
 	if w.at != w.end {
@@ -214,6 +212,7 @@ func (w *reinsertion) results(it *intercept.Iteration, open [][]byte, message in
 		p := &it.Parts[i]
 		switch {
 		case p.Intercepted && calls == 0:
+			// The results go in the order of the calls.
 			w.put(answers[0], wire.OpBefore, toolResult(p))
 		case p.Intercepted:
 			w.put(answers[min(calls, len(answers))-1], wire.OpAfter, toolResult(p))

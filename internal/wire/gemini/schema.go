@@ -9,8 +9,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// jsonSchema converts a schema from Gemini's own dialect to JSON schema. The dialect is that of OpenAPI
-// 3.0, with types in capitals and nullable. All other members keep their bytes and order.
+// jsonSchema converts a schema from Gemini's dialect: OpenAPI 3.0 with types in capitals and nullable.
 func jsonSchema(v rawjson.Value) rawjson.Value {
 	return appendSchema(make(rawjson.Value, 0, len(v)), v)
 }

@@ -239,8 +239,7 @@ func (w writer) call(p translate.Part, first bool) {
 	w.Close('}')
 }
 
-// results writes the results of the given calls. A call without a result gets an empty one. It returns
-// the media to write next to the results.
+// results writes the results of the given calls. It returns the media to write next to the results.
 func (w writer) results(parts, calls []translate.Part) (beside []translate.Part, err error) {
 	results, called := map[string]int{}, map[string]struct{}{}
 	for i, p := range parts {
@@ -251,6 +250,7 @@ func (w writer) results(parts, calls []translate.Part) (beside []translate.Part,
 	order := make([]translate.Part, 0, max(len(calls), len(parts)))
 	for _, c := range calls {
 		called[c.ID] = struct{}{}
+		// The API refuses a call without a result.
 		result := translate.Part{Kind: translate.ResultPart, ID: c.ID}
 		if i, ok := results[c.ID]; ok {
 			result = parts[i]
@@ -298,8 +298,6 @@ func (w writer) results(parts, calls []translate.Part) (beside []translate.Part,
 	return beside, nil
 }
 
-// response writes the response object of a result. A text that is a JSON object becomes the response
-// itself, any other text its only member.
 func (w writer) response(p translate.Part) {
 	var texts []translate.Part
 	for _, c := range p.Content {
@@ -309,6 +307,7 @@ func (w writer) response(p translate.Part) {
 	}
 	t := translate.Joined(texts)
 	if object := structured(t); object != nil && !p.Failed {
+		// Tools that answer in JSON need no wrapper.
 		w.Member("response", object)
 		return
 	}
@@ -339,9 +338,9 @@ func structured(t rawjson.Text) rawjson.Value {
 	return b
 }
 
-// rounds reports whether the JSON may contain a number that a 64-bit float cannot represent. The API
-// stores all numbers as such floats.
+// rounds reports whether the JSON may contain a number that the API would round.
 func rounds(b rawjson.Value) bool {
+	// The API stores all numbers as 64-bit floats.
 	const exact = 15 // decimal digits that every 64-bit float can represent
 	for i, digits := 0, 0; i < len(b); i++ {
 		switch c := b[i]; {

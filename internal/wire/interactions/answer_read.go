@@ -91,7 +91,7 @@ func (r *answerReader) delta(d gjson.Result) {
 		r.Arguments(r.Find(r.Index), rawjson.InnerJSON(d.Get("arguments")))
 	case "text_annotation_delta":
 	default:
-		// All other deltas hold whole members of the step.
+		// All other deltas have whole members of the step.
 		r.Piece(d.Raw, "")
 	}
 }

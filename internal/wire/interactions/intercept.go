@@ -113,8 +113,7 @@ func partOf(step gjson.Result) intercept.Part {
 	return p
 }
 
-// interaction returns an interaction with the usage of all iterations and the client's steps. The
-// steps are written if whole is set or the interaction has steps.
+// interaction returns an interaction with the client's steps and the usage of all iterations.
 func (r *interception) interaction(it gjson.Result, whole bool) []byte {
 	// The id of the last iteration stays: the provider stores all iterations under it.
 	calls := slices.ContainsFunc(r.Iterations(), func(it intercept.Iteration) bool {

@@ -28,7 +28,7 @@ func (p parser) member(key []byte, value rawjson.Span) {
 		}
 	case "cached_content", "agent", "agent_config", "environment", "continuation_token", "background", "webhook_config":
 		// With an agent, cached content, or an answer that is resumed or runs in the background, the
-		// request does not hold the model's whole prompt.
+		// request does not contain the model's whole prompt.
 		v := string(value.Of(p.Body))
 		p.View.Conversation.Partial = p.View.Conversation.Partial || v != "null" && v != "false"
 	}

@@ -121,12 +121,11 @@ func (r reader) choice(path string, v rawjson.Value) error {
 	return nil
 }
 
-// format reads the response format: one form, or a list of forms. Only a form for text can be
-// translated.
 func (r reader) format(v rawjson.Value) error {
 	if v.IsArray() {
 		for i, f := range r.Elements(v) {
 			r.Enter("response_format", i)
+			// Only a form for text can be translated.
 			if err := r.textFormat(f); err != nil {
 				return err
 			}

@@ -145,8 +145,7 @@ func (p parser) whole(kind []byte, f *stepMembers, span rawjson.Span, role wire.
 	return b
 }
 
-// result reads the result of a tool: a text, an object or a list of contents. It reports false for
-// other forms, which are opaque.
+// result reads the result of a tool. It reports false for unknown forms, which are opaque.
 func (p parser) result(b *wire.Block, f *stepMembers) bool {
 	s := f.result
 	if s.Empty() {

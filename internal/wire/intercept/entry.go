@@ -56,15 +56,14 @@ func (e *Entry) Input() string {
 	return rawjson.Plain(e.initial)
 }
 
-// forget drops the collected content.
 func (e *Entry) forget() {
 	e.Text, e.Signature, e.Arguments, e.Pieces = strings.Builder{}, strings.Builder{}, strings.Builder{}, nil
 	e.Raw, e.Whole = "", ""
 }
 
-// watch starts the watch over an entry. Its events are buffered until the first text without a
-// mark.
+// watch searches an entry for marks.
 func (m *Message) watch(e *Entry) {
+	// Its events wait until the first text without a mark.
 	e.watch, e.buffered = &scanner{marks: m.marks()}, true
 	m.watched = append(m.watched, e.watch)
 }
@@ -77,7 +76,6 @@ func (m *Message) Watched() *Entry {
 	return e
 }
 
-// number assigns the client's next number to an entry.
 func (m *Message) number(e *Entry) {
 	switch {
 	case e.numbered || e.Intercepted || e.buffered:
@@ -142,7 +140,6 @@ func (m *Message) gets(e *Entry, text string) bool {
 	return false
 }
 
-// keep buffers an event of an entry.
 func (m *Message) keep(e *Entry, f Event) {
 	m.Keep(len(f.Data))
 	f.Raw, f.Data, f.Name = bytes.Clone(f.Raw), bytes.Clone(f.Data), bytes.Clone(f.Name)
@@ -175,7 +172,6 @@ func (m *Message) judge(e *Entry, p *Part) {
 	p.Intercepted = e.Intercepted
 }
 
-// release sends a buffered entry to the client.
 func (m *Message) release(e *Entry) {
 	if m.fresh == e {
 		m.fresh = nil

@@ -89,7 +89,6 @@ func NewInterceptor(f wire.Format, o Options) *Interceptor {
 	return r
 }
 
-// begin starts reading an answer.
 func (r *Interceptor) begin() {
 	r.frames = r.m.framing.Framer()
 	r.same.Reset(r.codec, &r.m)
@@ -147,15 +146,13 @@ func (r *Message) give(all bool) []byte {
 	return r.out[:r.ready]
 }
 
-// fail ends the stream with an error at a position. The client must retry, because it must not run
-// a call with a mark.
 func (r *Message) fail(at int64) {
 	if !r.failed {
+		// The client must retry, because it must not run a call with a mark.
 		r.failed, r.failure = true, at
 	}
 }
 
-// cut writes the error of a failed stream.
 func (r *Interceptor) cut() []byte {
 	r.m.out = append(r.m.out[:max(int(r.m.failure-r.m.gone), 0)],
 		r.m.by.Failure("overloaded_error",
@@ -249,7 +246,6 @@ func (r *Interceptor) frame(f framing.Event) {
 	}
 }
 
-// read reads an event and writes the client's part of it.
 func (r *Interceptor) read(f Event) {
 	m := &r.m
 	r.same.Reader.Event(f.Root, rawjson.View(f.Name))

@@ -62,7 +62,6 @@ type escapes struct {
 // open reports whether the text ends inside an escape.
 func (e *escapes) open() bool { return e.slash || len(e.digits) > 0 || e.high != 0 }
 
-// next takes one byte and appends the decoded text.
 func (e *escapes) next(dst []byte, c byte) []byte {
 	switch {
 	case len(e.digits) > 0 && !isHex(c):
@@ -189,7 +188,6 @@ func (s *scanner) waits() (at int64, ok bool) {
 	return s.from[0], true
 }
 
-// move sets the position of the pending bytes.
 func (s *scanner) move(at int64) {
 	s.begin = at
 	for i := range s.from {

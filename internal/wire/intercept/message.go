@@ -134,7 +134,6 @@ func (m *Message) Take(e *wire.Event) {
 	}
 }
 
-// entry returns the entry with the upstream's number, nil for none.
 func (m *Message) entry(index int64) *Entry {
 	if index < 0 {
 		return nil
@@ -160,7 +159,6 @@ func (m *Message) open(e *wire.Event) *Entry {
 	return b
 }
 
-// close marks an entry as complete.
 func (m *Message) close(e *wire.Event) {
 	b := m.entry(e.Index)
 	// Some APIs only send the complete entry.
@@ -207,7 +205,6 @@ func kindOf(e wire.EventKind) wire.Kind {
 	return wire.KindText
 }
 
-// text returns the open text outside of entries, nil for none.
 func (m *Message) text() *Entry {
 	if n := len(m.entries); n > 0 && m.entries[n-1].loose && !m.entries[n-1].closed {
 		return m.entries[n-1]
@@ -215,7 +212,6 @@ func (m *Message) text() *Entry {
 	return nil
 }
 
-// finishText ends the open text outside of entries.
 func (m *Message) finishText() {
 	if b := m.text(); b != nil {
 		m.finish(b)
@@ -228,7 +224,6 @@ func (m *Message) gather(to *strings.Builder, text string) {
 	}
 }
 
-// piece returns the part of the event that belongs to an entry.
 func (m *Message) piece(b *Entry) *Piece {
 	if n := len(m.Pieces); n > 0 {
 		if p := &m.Pieces[n-1]; p.Entry == b {
@@ -269,20 +264,21 @@ func (m *Message) addPiece(e *wire.Event) {
 	}
 }
 
-// call begins a call. The tool's name decides whether the call is hidden or watched; a call beyond
-// the memory limit is neither.
+// call begins a call.
 func (m *Message) call(e *wire.Event) {
 	b := m.entry(e.Index)
 	if b == nil && !e.Apart {
 		b = m.open(&wire.Event{Index: e.Index})
 	}
 	if b == nil {
+		// Beyond the memory limit a call is neither hidden nor watched.
 		b = &Entry{Index: e.Index, Client: -1, beyond: true, followerCall: -1}
 	}
 	b.Kind, b.ID, b.Name, b.APIDefined, b.Free = wire.KindToolUse, strings.Clone(e.ID), strings.Clone(e.Name),
 		e.APIDefined, e.Free
 	m.calls = append(m.calls, b)
 	if !b.beyond {
+		// The tool's name decides.
 		b.Intercepted = !e.APIDefined && !e.Free && m.Options.Intercepts(b.Name)
 		if !b.Intercepted && m.Options.Watch(b.Name) {
 			m.watch(b)
@@ -345,7 +341,6 @@ func (m *Message) FinishEntries() {
 	m.closed = nil
 }
 
-// finish turns a complete entry into a part.
 func (m *Message) finish(b *Entry) {
 	if b.closed || m.Full {
 		return
@@ -368,8 +363,7 @@ func (m *Message) Asks(f Event) bool {
 	return m.Buffered
 }
 
-// tellEnd sends the event's usage, stop reason and end to the follower. The usage covers all
-// iterations.
+// tellEnd sends the event's usage, stop reason and end to the follower.
 func (m *Message) tellEnd(word string) {
 	if m.to == nil || m.Buffered {
 		return
@@ -379,6 +373,7 @@ func (m *Message) tellEnd(word string) {
 	case len(m.Past) == 0:
 		m.tell(wire.Event{Kind: wire.EventUsage, Counts: m.counts})
 	default:
+		// The client pays for all iterations.
 		m.tell(wire.Event{Kind: wire.EventUsage, Counts: &wire.Counts{Usage: m.Usage(), Service: m.counts.Service}})
 	}
 	if m.Stopped {
@@ -459,14 +454,14 @@ func (m *Message) Keep(n int) bool {
 	return true
 }
 
-// fill stops remembering the answer. Buffered entries and all later events go to the client. Calls
-// already hidden stay hidden, without a continuation.
+// fill stops remembering the answer.
 func (m *Message) fill() {
 	if m.Full {
 		return
 	}
 	m.Full, m.Now.Opaque = true, true
 	for _, b := range m.entries {
+		// Hidden calls stay hidden, without a continuation. All else goes to the client.
 		m.release(b)
 		b.forget()
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// Dialect holds the methods of [translate.Dialect] that both APIs share.
+// Dialect has the methods of [translate.Dialect] that both APIs share.
 type Dialect struct{}
 
 // Headers are the name prefixes of OpenAI's own headers.

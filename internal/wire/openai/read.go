@@ -25,7 +25,7 @@ func (r Reader) Effort(effort string) {
 	}
 }
 
-// Format reads the output format: v holds its type, schema holds the JSON schema, its name and its
+// Format reads the output format: v has its type, schema the JSON schema, its name and its
 // description.
 func (r Reader) Format(field string, v, schema rawjson.Value) error {
 	if v.Absent() {

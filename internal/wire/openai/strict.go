@@ -5,8 +5,7 @@ package openai
 
 import "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 
-// strictly reports whether OpenAI accepts a schema in strict mode: every object requires all of its
-// properties and allows no others
+// strictly reports whether OpenAI accepts a schema in strict mode
 // (https://platform.openai.com/docs/guides/structured-outputs#supported-schemas).
 func strictly(v rawjson.Value) bool {
 	var properties rawjson.Value
@@ -49,5 +48,6 @@ func strictly(v rawjson.Value) bool {
 			return false
 		}
 	}
+	// Every object requires all of its properties and allows no others.
 	return closed || !object
 }

@@ -62,8 +62,7 @@ var noChoice = wire.Event{
 	Data: `{"error":{"message":"the upstream's answer has no choices"}}`,
 }
 
-// read reads an answer or a chunk. from names the member of each choice that holds the content. It
-// reports false if root is no answer.
+// read reads an answer or a chunk. from names the member of each choice with the content.
 func (r *answerReader) read(root gjson.Result, from string) bool {
 	var id, model string
 	var choices, fault gjson.Result
@@ -278,7 +277,7 @@ func (r *answerReader) continues(at int, c call) bool {
 	return c.name == "" || c.arguments == "" || !r.Complete(at)
 }
 
-// call holds the members of a tool call or of a fragment.
+// call has the members of a tool call or of a fragment.
 type call struct {
 	raw                 string
 	index               gjson.Result

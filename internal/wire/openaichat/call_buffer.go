@@ -164,8 +164,7 @@ func (h *callBuffer) sendComplete(c *bufferedChoice) {
 	}
 }
 
-// textOf returns the name of the entry's member with the call, and of the member with its arguments
-// within.
+// textOf returns the names of the members with the call and with its arguments.
 func textOf(entry gjson.Result) (kind, text string) {
 	if entry.Get("custom").IsObject() {
 		return "custom", "input"
@@ -173,11 +172,11 @@ func textOf(entry gjson.Result) (kind, text string) {
 	return "function", "arguments"
 }
 
-// whole returns the entry of a call with all its arguments, a unique index and an id. An entry without
-// a call is returned unchanged.
+// whole returns the entry of a call with all its arguments, a unique index and an id.
 func (c *bufferedCall) whole() []byte {
 	kind, text := textOf(gjson.ParseBytes(c.entry))
 	call := gjson.GetBytes(c.entry, kind)
+	// Other entries pass unchanged.
 	if !call.IsObject() {
 		return c.entry
 	}

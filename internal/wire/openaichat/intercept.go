@@ -16,7 +16,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// interception intercepts calls in answers of the chat completions API. One chunk may hold fragments
+// interception intercepts calls in answers of the chat completions API. One chunk may contain fragments
 // of several calls, and text.
 type interception struct {
 	*intercept.Message
@@ -144,8 +144,7 @@ func numbered(item gjson.Result, client int) []byte {
 	return rawjson.Rewrite(item, []string{"index"}, map[string][]byte{"index": strconv.AppendInt(nil, int64(client), 10)})
 }
 
-// shown returns the fragments of calls in a chunk that the client gets, separated by commas. It
-// reports whether these are all fragments of the chunk, unchanged.
+// shown returns the client's fragments of calls, and whether these are all, unchanged.
 func (r *interception) shown(root, choice gjson.Result) (fragments []byte, same bool) {
 	same = true
 	for _, p := range r.Pieces {

@@ -168,7 +168,7 @@ func (r reader) messages(v rawjson.Value) error {
 		return r.Malformed("messages")
 	}
 	r.Request.Messages = []translate.Message{}
-	results := false // the last message holds results of tools
+	results := false // the last message has results of tools
 	for i, m := range r.Elements(v) {
 		r.Enter("messages", i)
 		var f message
@@ -210,7 +210,7 @@ func (r reader) messages(v rawjson.Value) error {
 	return nil
 }
 
-// message holds the members of a message that the reader reads.
+// message has the members of a message that the reader reads.
 type message struct {
 	role, callID                           string
 	content, calls, reasoning, details, no rawjson.Value

@@ -43,7 +43,7 @@ func toolResults(it *intercept.Iteration) []byte {
 
 // Reinsert implements [intercept.Codec].
 func (Codec) Reinsert(v *wire.View, message int, its []intercept.Iteration) ([]wire.Edit, bool) {
-	// The client's message holds the texts of all iterations in sequence. The earlier iterations
+	// The client's message contains the texts of all iterations in sequence. The earlier iterations
 	// become messages before it, and their texts are removed from it.
 	msg := &v.Messages[message]
 	if msg.First == msg.End {
@@ -82,8 +82,7 @@ func (Codec) Reinsert(v *wire.View, message int, its []intercept.Iteration) ([]w
 	return append(edits, more...), ok
 }
 
-// lastOnly cuts a text of the client's message down to the text of the last iteration. It reports false
-// if the text differs from that of the iterations.
+// lastOnly cuts a text of the client's message down to the text of the last iteration.
 func lastOnly(v *wire.View, i int, its []intercept.Iteration) ([]wire.Edit, bool) {
 	b := &v.Blocks[i]
 	all, last := "", ""
@@ -107,8 +106,7 @@ func lastOnly(v *wire.View, i int, its []intercept.Iteration) ([]wire.Edit, bool
 	return []wire.Edit{{Block: i, Op: wire.OpRemove}}, true
 }
 
-// amongCalls inserts the intercepted calls of the last iteration among the calls of the client's
-// message, and their results after the message.
+// amongCalls inserts the intercepted calls of the last iteration, and their results.
 func amongCalls(v *wire.View, msg *wire.Message, it *intercept.Iteration) ([]wire.Edit, bool) {
 	if len(it.Intercepted()) == 0 {
 		return nil, true

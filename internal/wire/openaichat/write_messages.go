@@ -39,8 +39,7 @@ func (w writer) message(m translate.Message) error {
 	return err
 }
 
-// results writes each tool result of a user message as a message of its own. It returns the parts for
-// the user message after them.
+// results writes the tool results of a user message. It returns the parts for the user message after them.
 func (w writer) results(parts []translate.Part) (rest []translate.Part, err error) {
 	last := -1
 	for i, p := range parts {
@@ -64,7 +63,7 @@ func (w writer) results(parts []translate.Part) (rest []translate.Part, err erro
 			rest = append(rest, p)
 		}
 	}
-	// A result cannot hold media, so they follow in the user message.
+	// A result cannot contain media, so they follow in the user message.
 	var media []translate.Part
 	for i, p := range parts {
 		if p.Kind != translate.ResultPart {
@@ -230,12 +229,12 @@ func unmarked(parts []translate.Part) []translate.Part {
 	return parts
 }
 
-// details writes the upstream's own encrypted reasoning, and Claude's signatures for gateways to
-// Claude.
+// details writes encrypted reasoning and signatures.
 func (w writer) details(parts []translate.Part) {
 	begun := false
 	for _, p := range parts {
 		s := p.Proof()
+		// Gateways to Claude take its signatures in this form.
 		signed := w.Options.CacheControl && s.Format == wire.Anthropic && !s.Redacted && s.Data != ""
 		if p.Kind != translate.ThinkingPart || !signed && (w.Options.Official || !w.Native(p)) {
 			continue

@@ -146,8 +146,7 @@ func (r *answerReader) paragraph(at int64) {
 	}
 }
 
-// open reads the start of an item: a call or reasoning. Other items start with their first text. It
-// returns the number of a call, or -1.
+// open reads the start of an item. It returns the number of a call, or -1.
 func (r *answerReader) open(item gjson.Result, at int64) int {
 	kind, id := item.Get("type").Str, item.Get("call_id").Str
 	// The first text of reasoning may come long after its start.
@@ -157,6 +156,7 @@ func (r *answerReader) open(item gjson.Result, at int64) int {
 	// Calls of tools that the API defines have a call_id only if the client runs the tool.
 	apiDefined := kind != "function_call" && kind != "custom_tool_call"
 	if apiDefined && (id == "" || !strings.HasSuffix(kind, "_call")) {
+		// Other items start with their first text.
 		return -1
 	}
 	r.said = true

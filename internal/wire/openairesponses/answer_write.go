@@ -20,7 +20,6 @@ func statusOf(m *translate.Answer) string {
 	return "completed"
 }
 
-// appendHead begins a response object.
 func appendHead(b []byte, c *translate.Collected, status string) []byte {
 	b = append(b, `{"id":"`...)
 	b = rawjson.AppendEscaped(b, c.Answer.ID)
@@ -33,8 +32,7 @@ func appendHead(b []byte, c *translate.Collected, status string) []byte {
 	return append(b, `","parallel_tool_calls":true,"tool_choice":"auto","tools":[]`...)
 }
 
-// appendAnswer writes a finished answer of the Responses API. With a status it writes an unfinished one
-// without output.
+// appendAnswer writes a finished answer, or with a status an unfinished one without output.
 func appendAnswer(b []byte, c *translate.Collected, status string) []byte {
 	if status != "" {
 		b = appendHead(b, c, status)
@@ -138,7 +136,6 @@ func appendItem(dst []byte, f *translate.Flow, b *translate.Block, status string
 	return append(dst, `"}`...)
 }
 
-// appendUsage writes the usage of an answer.
 func appendUsage(b []byte, m *translate.Answer) []byte {
 	if !m.Usage.Reported {
 		return append(b, "null"...)

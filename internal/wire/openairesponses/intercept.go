@@ -26,7 +26,7 @@ type interception struct {
 	numbered bool
 }
 
-// head holds the raw values of the answer's members in the first event of a stream.
+// head has the raw values of the answer's members in the first event of a stream.
 type head struct{ id, created, model string }
 
 // DeclareTool implements [intercept.Codec].

@@ -112,7 +112,6 @@ func (p parser) Item(at int) int {
 	return end
 }
 
-// itemRole returns the role of an item.
 func (p parser) itemRole(kind, role []byte) wire.Role {
 	switch string(kind) {
 	case `"message"`:
@@ -192,7 +191,6 @@ func (p parser) outputItem(b *wire.Block, f *itemMembers) {
 	b.Hash = p.Hasher.Sum()
 }
 
-// partsOnly reports whether a value is an array of content parts.
 func (p parser) partsOnly(s rawjson.Span) bool {
 	return p.OnlyParts(s, func(kind []byte) bool { return bytes.HasPrefix(kind, []byte(`"input_`)) })
 }
@@ -209,7 +207,6 @@ func isNote(key []byte) bool {
 	return string(key) == "id" || string(key) == "status" || bytes.HasPrefix(key, []byte("internal_chat_message_metadata"))
 }
 
-// message reads the content of a message.
 func (p parser) message(f *itemMembers, span rawjson.Span, role wire.Role) bool {
 	n := len(p.Blocks)
 	if !p.Say(wire.Spoken{Item: span, Content: f.content, Role: role}, p) {

@@ -9,8 +9,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// markPart adds a prompt_cache_breakpoint to a part of a message. A plain string becomes a list with
-// one part.
+// markPart adds a prompt_cache_breakpoint to a part of a message.
 func markPart(v *wire.View, b *wire.Block, value []byte) ([]wire.Cut, error) {
 	switch {
 	case !b.Marker.Empty():
@@ -27,6 +26,7 @@ func markPart(v *wire.View, b *wire.Block, value []byte) ([]wire.Cut, error) {
 	if !b.Has(wire.FlagString) {
 		return []wire.Cut{{Start: b.Span.End - 1, End: b.Span.End - 1, With: member}}, nil
 	}
+	// A plain string has no place for a member, so it becomes a list with one part.
 	before, after := `[{"type":"input_text","text":`, `}]`
 	if b.Span == v.Messages[b.Message].Span { // the whole input is a string
 		before, after = `[{"role":"user","content":`+before, after+`}]`

@@ -253,8 +253,7 @@ func (r reader) item(kind string, item rawjson.Value, results bool) error {
 	return nil
 }
 
-// apiCall reads a past call of a tool that the API defines and the client ran. It becomes a call of a
-// tool with the same name.
+// apiCall reads a past call of a tool that the API defines and the client ran.
 func (r reader) apiCall(kind string, item rawjson.Value) translate.Part {
 	p := translate.Part{
 		Kind: translate.CallPart, ID: apiCallID(item),
@@ -312,10 +311,9 @@ func (r reader) message(item rawjson.Value) error {
 	return nil
 }
 
-// reasoning reads a reasoning item. Its text is the summary, else the reasoning itself, which some
-// providers reveal.
 func (r reader) reasoning(item rawjson.Value) translate.Part {
 	var t rawjson.Text
+	// Without a summary, some providers reveal the reasoning itself.
 	for _, list := range []string{"summary", "content"} {
 		for _, s := range r.Elements(item.Member(list)) {
 			if piece := r.Member(s, "text").Text(); !piece.Empty() {

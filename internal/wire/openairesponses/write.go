@@ -11,7 +11,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// writer writes requests.
 type writer struct{ openai.Writer }
 
 func (w writer) request() error {

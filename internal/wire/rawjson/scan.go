@@ -157,7 +157,6 @@ func isHex(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
 }
 
-// skipKey skips a member's key and colon.
 func skipKey(b []byte, i int, str func([]byte, int) int) int {
 	i = str(b, SkipSpace(b, i))
 	if i < 0 {

@@ -82,8 +82,7 @@ func (t Text) appendDecoded(b []byte, half string) []byte {
 	return b
 }
 
-// unicode decodes the \u escape at the beginning of t, or two escapes of a surrogate pair. It
-// returns -1 for an unpaired surrogate.
+// unicode decodes the \u escape at the beginning of t, or two escapes of a surrogate pair.
 func (t Text) unicode() (r rune, size int) {
 	hex := func(b []byte) rune {
 		if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
@@ -105,6 +104,7 @@ func (t Text) unicode() (r rune, size int) {
 	if pair := utf16.DecodeRune(r, hex(t[6:])); pair != utf8.RuneError {
 		return pair, 12
 	}
+	// An unpaired surrogate has no character.
 	return -1, 6
 }
 

@@ -81,7 +81,6 @@ type shelf struct {
 	clear *time.Timer
 }
 
-// take returns an empty slice with a capacity of at least n bytes.
 func (s *shelf) take(n int) []byte {
 	if b := s.smallest(n); b != nil {
 		return b

@@ -18,7 +18,7 @@ import (
 const SkipValidator = "skip_thought_signature_validator"
 
 // Remove removes sealed reasoning from the body of an untranslated request, where no API can read
-// the seal. It also removes messages that held nothing else, references to the reasoning, and a
+// the seal. It also removes messages with nothing else, references to the reasoning, and a
 // thinking budget that the API refuses without it. Calls and all other bytes stay. A body without
 // a seal is returned unchanged.
 func Remove(body []byte) []byte {
@@ -68,8 +68,7 @@ type remover struct {
 // isSeal reports whether a value was made by [Sealed.Seal].
 func isSeal(v gjson.Result) bool { return strings.HasPrefix(v.Str, Prefix) }
 
-// list returns a list with every element replaced by the result of edit. An element is removed if
-// edit returns nil. list returns nil if nothing changed.
+// list returns a list with the results of edit, without elements for which it returns nil.
 func (r *remover) list(v gjson.Result, edit func(gjson.Result) []byte) []byte {
 	if !v.IsArray() {
 		return nil
@@ -101,6 +100,7 @@ func (r *remover) list(v gjson.Result, edit func(gjson.Result) []byte) []byte {
 		e.At = end
 	}
 	switch {
+	// An unchanged list keeps its bytes.
 	case e.Bad || !changed:
 		return nil
 	case !kept:

@@ -48,10 +48,10 @@ func Headers(from, to wire.Format, h map[string][]string, query string) (dropped
 	return dropped
 }
 
-// credential returns the client's key. The key in the header of the client's own format takes
-// precedence over others.
+// credential returns the client's key.
 func credential(from wire.Format, h map[string][]string, query string) (token string, oauth bool) {
 	native := from.Traits().KeyHeader
+	// The client's own format takes precedence.
 	for _, name := range []string{native, "Authorization", "X-Api-Key", "X-Goog-Api-Key"} {
 		v := h[name]
 		switch {

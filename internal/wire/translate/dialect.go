@@ -150,9 +150,9 @@ func (r *Rules) MarkerField(place string) string {
 	return place + ".cache_control"
 }
 
-// endpoint returns the path and query of the upstream's endpoint. The prefix of the client's path
-// is kept.
+// endpoint returns the path and query of the upstream's endpoint.
 func endpoint(from, to wire.Format, path, model string, stream bool) (string, string) {
+	// The prefix of the client's path stays.
 	return dialectOf(to).Endpoint(dialectOf(from).Prefix(path), model, stream)
 }
 

@@ -81,12 +81,12 @@ func normalize(parts []Part) {
 	}
 }
 
-// standardBase64 converts base64 of either alphabet, with or without padding and white space, to
-// the form of RFC 4648, section 4.
+// standardBase64 converts any base64 to the form of RFC 4648, section 4.
 func standardBase64(data rawjson.Text) rawjson.Text {
 	if len(data)%4 == 0 && !bytes.ContainsAny(data, "-_\\ ") {
 		return data
 	}
+	// Clients use either alphabet, with or without padding and white space.
 	text := strings.Map(func(r rune) rune {
 		switch r {
 		case '-':

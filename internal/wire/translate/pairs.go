@@ -46,8 +46,7 @@ type call struct {
 	turn int    // index of the call's turn
 }
 
-// call records a call in a turn and returns a unique id for it. The first call of an id keeps the
-// id.
+// call records a call in a turn and returns a unique id for it.
 func (p *pairs) call(id string, at int) string {
 	was, taken := p.of[id]
 	unique := id
@@ -84,8 +83,7 @@ func (p *pairs) calls(parts []Part, at int) []Part {
 	return parts
 }
 
-// results moves the results among parts to their calls and returns the remaining parts. A second
-// result of a call becomes plain content.
+// results moves the results among parts to their calls and returns the remaining parts.
 func (p *pairs) results(out []answeredMessage, parts []Part) (rest []Part) {
 	if !slices.ContainsFunc(parts, isResult) {
 		return parts
@@ -122,8 +120,7 @@ func (p *pairs) results(out []answeredMessage, parts []Part) (rest []Part) {
 	return rest
 }
 
-// over ends a round of results. A call without a result of its own gets the result of the call with
-// the same id.
+// over ends a round of results.
 func (p *pairs) over(out []answeredMessage) {
 	for _, part := range p.twins {
 		of := p.of[part.ID]

@@ -11,13 +11,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// shape returns the messages in the structure that the format requires. System messages stay in the
-// middle only where the format allows it. Unreadable reasoning is dropped. A turn of the model is
-// one message, and results directly follow their calls. In alternating formats a turn of the user
-// is one message as well, and the user begins.
-//
-// The result for a message depends only on preceding messages, so that a longer conversation begins
-// with the same messages. Empty messages and system messages in place are the exceptions.
+// shape returns the messages in the structure that the format requires. The result for a message depends only on
+// preceding messages, so that a longer conversation begins with the same messages. Empty messages and system
+// messages in place are the exceptions.
 func (w *Writer) shape() []Message {
 	in := w.Request.Messages
 	out := make([]answeredMessage, 0, len(in))
@@ -34,6 +30,7 @@ func (w *Writer) shape() []Message {
 			// An answer ends the round of results.
 			pairs.over(out)
 			at := len(out)
+			// A turn of the model is one message.
 			if joins(out, Assistant) {
 				at--
 			}
@@ -110,13 +107,13 @@ func (w *Writer) finished(out []answeredMessage) []answeredMessage {
 	return out
 }
 
-// ended inserts a user message at the beginning if the format requires it, and at the end for
-// models that do not continue an answer.
+// ended inserts user messages at the beginning and the end where they are required.
 func (w *Writer) ended(out []Message) []Message {
 	begins := len(out) > 0 && out[0].Role == User
 	if w.turns() && !begins || len(out) == 0 && len(w.System()) == 0 {
 		out = slices.Insert(out, 0, Message{Role: User, Parts: []Part{nudge}})
 	}
+	// Some models do not continue an answer.
 	if len(out) > 0 && out[len(out)-1].Role == Assistant && w.dialect.EndsWithUser(w) {
 		out = append(out, Message{Role: User, Parts: []Part{nudge}})
 	}

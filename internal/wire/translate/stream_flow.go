@@ -110,7 +110,6 @@ func (f *Flow) Take(e *wire.Event) {
 	}
 }
 
-// begin starts the answer once.
 func (f *Flow) begin(id, model string) {
 	if f.Answer.Started || f.Ended {
 		return
@@ -217,8 +216,7 @@ func (f *Flow) image(media, data string) {
 	f.advance()
 }
 
-// sign sets the signature of the current thinking. Hidden thinking and other signed parts get a
-// block of their own.
+// sign sets the signature of the current thinking.
 func (f *Flow) sign(as Block) {
 	if f.over() || as.Signature == "" {
 		return
@@ -226,6 +224,7 @@ func (f *Flow) sign(as Block) {
 	as.ID, as.Signature = strings.Clone(as.ID), strings.Clone(as.Signature)
 	b := f.tail()
 	if b == nil || b.Kind != ThinkingBlock || b.Done || as.Signs == wire.SignsRedacted || as.Signs == wire.SignsText {
+		// Hidden thinking and other signed parts get a block of their own.
 		b = f.push(&as)
 	}
 	b.ID, b.Signature, b.Signs = as.ID, as.Signature, as.Signs
@@ -233,7 +232,6 @@ func (f *Flow) sign(as Block) {
 	f.advance()
 }
 
-// endBlock ends the current text or thinking.
 func (f *Flow) endBlock() {
 	f.uncut()
 	if b := f.tail(); b != nil && b.Kind != CallBlock {
@@ -489,11 +487,11 @@ func (f *Flow) buffer(b *Block, s string) {
 	b.buffered = append(b.buffered, s...)
 }
 
-// queueParked moves complete calls from parked to the queue: all at the end of the answer,
-// otherwise those before the first incomplete call.
+// queueParked moves complete calls from parked to the queue.
 func (f *Flow) queueParked(all bool) {
 	for len(f.parked) > 0 {
 		b := f.parked[0]
+		// Calls go out in order, so an incomplete one stops those after it.
 		if !b.Done && !all && (!b.Call.loose || !b.Call.args.Complete()) {
 			return
 		}
@@ -558,11 +556,10 @@ func (f *Flow) open(b *Block) {
 	}
 }
 
-// write adds content to an open block. Some writers keep a copy for a later event; its size is
-// limited.
 func (f *Flow) write(b *Block, s string) {
 	before := len(b.Content)
 	f.to.Delta(b, s)
+	// Some writers keep a copy for a later event; its size is limited.
 	f.keep(len(b.Content) - before)
 }
 

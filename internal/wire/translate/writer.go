@@ -89,8 +89,7 @@ func (w *Writer) Drop(field string) {
 	}
 }
 
-// allowed returns the tools. If the format cannot restrict calls to some of them, the others are
-// removed.
+// allowed returns the tools that the model may call.
 func (w *Writer) allowed() []Tool {
 	c := w.Request.Choice
 	// Every format can force a single tool.
@@ -98,6 +97,7 @@ func (w *Writer) allowed() []Tool {
 		w.Rules.NarrowsOfficial {
 		return w.Request.Tools
 	}
+	// The format cannot restrict calls, so the list has the chosen tools only.
 	chosen := make(map[ToolName]struct{}, len(c.Tools))
 	for _, n := range c.Tools {
 		chosen[ToolName{Namespace: n.Namespace, Name: n.Name}] = struct{}{}
@@ -203,9 +203,9 @@ func (w *Writer) Native(p Part) bool {
 	return p.Sealed != nil && p.Sealed.Format == w.To && p.Sealed.Data != "" && !p.Sealed.Call
 }
 
-// proves reports whether the upstream only accepts reasoning with its own signature. The provider's
-// own API does, and for some models every host.
+// proves reports whether the upstream only accepts reasoning with its own signature.
 func (w *Writer) proves() bool {
+	// For some models every host checks signatures, not only the provider's own API.
 	return w.Options.Official || w.Rules.Proves != "" && strings.Contains(w.Model, w.Rules.Proves)
 }
 

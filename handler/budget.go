@@ -138,7 +138,8 @@ func (o *site) afford(
 func (o *site) denyUnknown(w http.ResponseWriter, r *http.Request, who tenant.User, view *wire.View) error {
 	o.records.count(outcomeUnknown)
 	o.guard("putting a refusal on record", func() { o.records.denied(r, who, view, http.StatusBadRequest) })
-	message := fmt.Sprintf("the model %q is refused: its price is not known here, and unknown_models is refuse", view.Model)
+	message := fmt.Sprintf("the model %q is refused: its price is not known here, and unknown_models is refuse",
+		view.Model)
 	if billed := o.records.billed(view.Model); billed != "" && billed != view.Model {
 		message = fmt.Sprintf("the model %q is refused: the price of %q, which the upstream serves for it, is not known "+
 			"here, and unknown_models is refuse", view.Model, billed)

@@ -4,6 +4,7 @@
 package handler
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -119,7 +120,7 @@ func (o *site) afford(
 	if !v.Reserved {
 		status = spentStatus(r.UserAgent())
 	}
-	o.guard("putting a refusal on record", func() { o.records.spent(r, who, view, status) })
+	o.guard("putting a refusal on record", func() { o.records.denied(r, who, view, status) })
 	if !v.Reserved {
 		return nil, true, denySpent(w, view.Format, r.UserAgent(), who.Name, &v, now)
 	}
@@ -130,4 +131,20 @@ func (o *site) afford(
 		Status: status, Type: "rate_limit_error",
 		Message: message,
 	})
+}
+
+// denyUnknown answers that the models file has no price for a model, in words for the user and
+// the operator.
+func (o *site) denyUnknown(w http.ResponseWriter, r *http.Request, who tenant.User, view *wire.View) error {
+	o.records.count(outcomeUnknown)
+	o.guard("putting a refusal on record", func() { o.records.denied(r, who, view, http.StatusBadRequest) })
+	message := fmt.Sprintf("the model %q is refused: its price is not known here, and unknown_models is refuse",
+		view.Model)
+	if billed := o.records.billed(view.Model); billed != "" && billed != view.Model {
+		message = fmt.Sprintf("the model %q is refused: the price of %q, which the upstream serves for it, is not known "+
+			"here, and unknown_models is refuse", view.Model, billed)
+	}
+	w.Header().Set("X-Should-Retry", "false")
+	return httpx.Fail(w, view.Format, translate.Refusal(errors.New(message+"; use another model, or have the operator "+
+		"add this one to the file of the option prices")))
 }

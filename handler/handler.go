@@ -221,6 +221,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	h.site.reach.At(h.Upstream.Name()) // until a request tells
 	upstreamsOf(l.Of).Add(&h.site.reach)
 	h.site.clients.users, h.site.clients.budgets = a.UserDirectory(), a.Budgets
+	h.site.clients.refusesUnknown = a.RefusesUnknown()
 	h.site.up.Announce()
 	if err := h.site.loadSides(ctx, h); err != nil {
 		return fmt.Errorf("side_requests: %w", err)
@@ -348,8 +349,10 @@ type site struct {
 type clients struct {
 	users   *tenant.Users
 	budgets []allowance.Budget
-	named   string // the request header that names the conversation
-	headers HeaderMode
+	// refusesUnknown: requests for models without a price of their own are refused.
+	refusesUnknown bool
+	named          string // the request header that names the conversation
+	headers        HeaderMode
 }
 
 // Open fills in defaults and resolves the configuration. Provision calls it with the app's state, audit

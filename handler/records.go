@@ -74,8 +74,8 @@ func (o *records) refused(r *http.Request, who tenant.User, v *wire.View, sessio
 	}
 }
 
-// spent puts a request on record that a spent budget has refused.
-func (o *records) spent(r *http.Request, who tenant.User, v *wire.View, status int) {
+// denied puts a request on record that is refused for a spent budget or an unknown model.
+func (o *records) denied(r *http.Request, who tenant.User, v *wire.View, status int) {
 	rec := o.begin(time.Now(), who, audit.ClientName(first(r.Header, "User-Agent")), v, true)
 	rec.Outcome, rec.Status = audit.Refused, status
 	app.Count(o.of, &rec, r.Host)
@@ -176,16 +176,17 @@ func content(v *wire.View, t *wire.Turn) *audit.Content {
 
 // How a request ended.
 const (
-	outcomeCompleted   = "completed"   // the answer came to its proper end
-	outcomeFailed      = "failed"      // the upstream answered with an error, or not at all
-	outcomeInterrupted = "interrupted" // the answer was cut, or could not be read
-	outcomePassed      = "passed"      // failed open: forwarded untouched
-	outcomeNoRoom      = "no_room"     // answered by 503: no room for its body in memory
-	outcomeStalled     = "stalled"     // answered by 503: its body stalled while others needed the memory
-	outcomeRefused     = "too_large"   // answered by 413
-	outcomeBudget      = "budget"      // answered by 429: a budget is spent
-	outcomeUnrecorded  = "unrecorded"  // answered by 503: the audit store fails, and on_error is refuse
-	outcomeUnretained  = "unretained"  // goes on from an answer at an upstream that keeps none: answered by 400
+	outcomeCompleted   = "completed"     // the answer came to its proper end
+	outcomeFailed      = "failed"        // the upstream answered with an error, or not at all
+	outcomeInterrupted = "interrupted"   // the answer was cut, or could not be read
+	outcomePassed      = "passed"        // failed open: forwarded untouched
+	outcomeNoRoom      = "no_room"       // answered by 503: no room for its body in memory
+	outcomeStalled     = "stalled"       // answered by 503: its body stalled while others needed the memory
+	outcomeRefused     = "too_large"     // answered by 413
+	outcomeBudget      = "budget"        // answered by 429: a budget is spent
+	outcomeUnknown     = "unknown_model" // answered by 400: unknown models are refused
+	outcomeUnrecorded  = "unrecorded"    // answered by 503: the audit store fails, and on_error is refuse
+	outcomeUnretained  = "unretained"    // goes on from an answer at an upstream that keeps none: answered by 400
 )
 
 // Why a request or its answer was not read.
@@ -205,7 +206,7 @@ const (
 // outcomes are all of them.
 var outcomes = [...]string{
 	outcomeCompleted, outcomeFailed, outcomeInterrupted, outcomePassed, outcomeNoRoom, outcomeStalled, outcomeRefused,
-	outcomeBudget, outcomeUnrecorded, outcomeUnretained,
+	outcomeBudget, outcomeUnknown, outcomeUnrecorded, outcomeUnretained,
 }
 
 var interceptedLost = metric.Counter("hidden_turns_lost_total",

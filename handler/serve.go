@@ -216,6 +216,10 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request) error {
 	x.asksUsage = x.View.Reply.Stream && o.asksForUsage(x.View)
 	x.next = x.through(x.next)
 
+	if o.clients.refusesUnknown && !x.Edit.Rules().Known() {
+		o.guard("giving up a request", x.Edit.Abandon)
+		return o.denyUnknown(w, r, x.user, x.View)
+	}
 	if o.bounded() {
 		reserved, refused, err := o.afford(w, r, x.user, x.View, maxCost(x.Edit, &x.View.Reply))
 		if refused {

@@ -71,6 +71,12 @@ type App struct {
 	// PricesFile stay in front. Default: none, those of the program.
 	PricesFrom *PricesFrom `json:"prices_from,omitempty"`
 
+	// UnknownModels tells what happens to requests for models that the models file has no price
+	// for: `charge` charges them as the dearest model of their family, or else of their vendor,
+	// `refuse` answers them with a 400. Models of local servers with a preset are never unknown.
+	// Default: charge.
+	UnknownModels string `json:"unknown_models,omitempty"`
+
 	// KeepAlive limits the cost of the pings of all sites. Default: no limit in money.
 	KeepAliveRaw json.RawMessage `json:"keepalive,omitempty" caddy:"module=llm_cache.keepalive"`
 
@@ -206,8 +212,21 @@ func (a *App) Validate() error {
 			return fmt.Errorf("budget: %w", err)
 		}
 	}
-	return nil
+	switch a.UnknownModels {
+	case "", chargeUnknown, refuseUnknown:
+		return nil
+	}
+	return fmt.Errorf("unknown_models must be %s or %s, got %q", chargeUnknown, refuseUnknown, a.UnknownModels)
 }
+
+// The values of [App.UnknownModels].
+const (
+	chargeUnknown = "charge"
+	refuseUnknown = "refuse"
+)
+
+// RefusesUnknown reports whether requests for unknown models are refused.
+func (a *App) RefusesUnknown() bool { return a.UnknownModels == refuseUnknown }
 
 // UserDirectory names the users behind tenants.
 func (a *App) UserDirectory() *tenant.Users { return a.users }

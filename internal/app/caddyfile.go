@@ -33,6 +33,7 @@ import (
 //			users_file <file>
 //			prices     <file>
 //			prices_from <url> [every <duration>] key <base64>|sha256 <digits>
+//			unknown_models charge|refuse
 //			budget     <user>|* $<dollars>|<count> tokens day|month [soft]
 //		}
 //	}
@@ -71,7 +72,9 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"users_file":  option.Once(func() bool { return a.UsersFile != "" }, option.Word(&a.UsersFile)),
 		"prices":      option.Once(func() bool { return a.PricesFile != "" }, option.Word(&a.PricesFile)),
 		"prices_from": a.parsePricesFrom,
-		"memory":      option.Once(func() bool { return a.Memory != 0 }, option.Checked(option.Size(&a.Memory), a.Validate)),
+		"unknown_models": option.Once(func() bool { return a.UnknownModels != "" },
+			option.Checked(option.Word(&a.UnknownModels), a.Validate)),
+		"memory": option.Once(func() bool { return a.Memory != 0 }, option.Checked(option.Size(&a.Memory), a.Validate)),
 	})
 }
 

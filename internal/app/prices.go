@@ -18,6 +18,7 @@ import (
 	"net/url"
 	"os"
 	"path"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -25,6 +26,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/allowance"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
@@ -156,11 +158,9 @@ func (a *App) provisionPrices(ctx caddy.Context) error {
 		a.ownPrices = &namedText{name, text}
 	}
 	base := pricing.BuiltIn()
-	for i := range a.Budgets {
-		if a.Budgets[i].Dollars > 0 {
-			base = base.PricingAll() // a misspelt name is no way around a budget
-			break
-		}
+	inDollars := func(b allowance.Budget) bool { return b.Dollars > 0 }
+	if a.RefusesUnknown() || slices.ContainsFunc(a.Budgets, inDollars) {
+		base = base.PricingAll() // a misspelt name is no way around a budget or a refusal
 	}
 	table, err := a.ownPrices.over(base)
 	if err != nil {

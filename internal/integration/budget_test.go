@@ -125,6 +125,86 @@ func TestBudgetEndsUnknownModels(t *testing.T) {
 	}
 }
 
+// TestUnknownModelsRefused: with `unknown_models refuse` a request for a model without a price ends
+// with a 400 in the words of the client's API, with a budget and without one. Known models and
+// those of local servers are answered.
+func TestUnknownModelsRefused(t *testing.T) {
+	u := newUpstream(t, answerMessage)
+	p := start(t, "respond 204")
+	site := func(store, options, handler string) {
+		p.t.Helper()
+		p.move()
+		config := p.auditing(handler+"\nreverse_proxy "+u.Listener.Addr().String(), store)
+		p.load([]byte(strings.Replace(string(config), `"llm_cache":{`, `"llm_cache":{"unknown_models":"refuse",`+options, 1)))
+	}
+	chat := func(model string) string {
+		return `{"model":"` + model + `","messages":[{"role":"user","content":"hi"}]}`
+	}
+	const refused = `is refused: its price is not known here, and unknown_models is refuse; use another model, or have ` +
+		`the operator add this one to the file of the option prices`
+	for _, options := range []string{"", `"budgets":[{"dollars":5}],`} {
+		store := sqliteAt(filepath.Join(t.TempDir(), "audit.db"), "")
+		site(store, options, "llm_cache")
+		const counter = `caddy_llm_cache_requests_total{outcome="unknown_model",policy="cost_aware"}`
+		counted, asked := p.metric(counter), len(u.requests())
+		requests := []struct{ path, body, kind, kindAt, messageAt string }{
+			{
+				"/v1/messages", strings.Replace(conversation(1, false), "claude-opus-4-6", "claude-opus-6", 1),
+				"invalid_request_error", "error.type", "error.message",
+			},
+			{"/v1/messages", chat("some-model"), "invalid_request_error", "error.type", "error.message"},
+			{"/v1/chat/completions", chat("gpt-6.9-nova"), "invalid_request_error", "error.type", "error.message"},
+			{
+				"/v1/responses", `{"model":"gpt-6.9-nova","input":"hi"}`, "invalid_request_error", "error.type",
+				"error.message",
+			},
+			{
+				"/v1beta/models/gemini-9-neon:generateContent", `{"contents":[{"role":"user","parts":[{"text":"hi"}]}]}`,
+				"INVALID_ARGUMENT", "error.status", "error.message",
+			},
+		}
+		for _, c := range requests {
+			res := p.post(c.path, c.body, "X-Api-Key", "sk-anna")
+			body := read(t, res)
+			if res.StatusCode != http.StatusBadRequest || res.Header.Get("X-Should-Retry") != "false" ||
+				gjson.Get(body, c.kindAt).Str != c.kind || !strings.Contains(gjson.Get(body, c.messageAt).Str, refused) {
+				t.Errorf("%s with %q: got %s %v %s, want a 400 of %s, not to be retried, whose message has %q", c.path, options,
+					res.Status, res.Header, body, c.kind, refused)
+			}
+		}
+		if got := len(u.requests()) - asked; got != 0 {
+			t.Errorf("with %q: got %d requests at the upstream, want none", options, got)
+		}
+		if got, want := p.metric(counter)-counted, float64(len(requests)); got != want {
+			t.Errorf("with %q: got %g of outcome unknown_model, want %g", options, got, want)
+		}
+		res := p.post("/v1/messages", conversation(1, false), "X-Api-Key", "sk-anna")
+		if body := read(t, res); res.StatusCode != http.StatusOK {
+			t.Errorf("with %q, a known model: got %s %s, want 200", options, res.Status, body)
+		}
+		for _, r := range turns(t, storePath(store), len(requests)+1) {
+			if want := r.Model == "claude-opus-4-6"; (r.Outcome == audit.Completed) != want ||
+				!want && (r.Outcome != audit.Refused || r.Status != http.StatusBadRequest || r.USD != 0) {
+				t.Errorf("with %q, %s on record: got %s, %d, $%g, want completed %t, or else refused by a 400 for nothing",
+					options, r.Model, r.Outcome, r.Status, r.USD, want)
+			}
+		}
+	}
+
+	store := sqliteAt(filepath.Join(t.TempDir(), "audit.db"), "")
+	site(store, "", "llm_cache {\nupstream mlx_lm {\nformat anthropic\n}\n}")
+	res := p.post("/v1/messages", chat("some-model"), "X-Api-Key", "sk-anna")
+	if body := read(t, res); res.StatusCode != http.StatusOK {
+		t.Errorf("a local server's model: got %s %s, want 200", res.Status, body)
+	}
+	site(store, "", "llm_cache {\nupstream anthropic {\nmodel our-* claude-opus-6\n}\n}")
+	res = p.post("/v1/messages", chat("our-model"), "X-Api-Key", "sk-anna")
+	const renamed = `the model \"our-model\" is refused: the price of \"claude-opus-6\", which the upstream serves for it`
+	if body := read(t, res); res.StatusCode != http.StatusBadRequest || !strings.Contains(body, renamed) {
+		t.Errorf("a renamed model: got %s %s, want 400 and %s", res.Status, body, renamed)
+	}
+}
+
 // TestBudgetAndJunkCredentials: what a request carries besides its key is no way around a
 // spent budget, with a name or without.
 func TestBudgetAndJunkCredentials(t *testing.T) {

@@ -168,11 +168,12 @@ func TestRefusals(t *testing.T) {
 		{
 			"loop without thinking, fixed budget", older, ask(hi+assistant("["+use+"]")+","+user("["+result+"]"), manual),
 			"messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`. When `thinking` is " +
-				"enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of " +
+				"enabled, a final `assistant` message must start with a thinking block " +
+				"(preceeding the lastmost set of " + //nolint:misspell // the API's own spelling
 				"`tool_use` and `tool_result` blocks). We recommend you include thinking blocks from previous turns. To avoid " +
 				"this requirement, disable `thinking`. Please consult our documentation at " +
 				"https://docs.claude.com/en/docs/build-with-claude/extended-thinking",
-		}, //nolint:misspell // the API's own spelling
+		},
 		{"loop that began with thinking", older, ask(hi+assistant("["+think+","+use+"]")+","+user("["+result+"]")+
 			assistant("["+use2+"]")+","+user(`[{"type":"tool_result","tool_use_id":"t2"}]`), manual), ""},
 		{"finished turn without thinking", older, ask(hi+assistant("["+use+"]")+","+user("["+result+"]")+assistant(`"a"`)+","+
@@ -238,9 +239,9 @@ func TestChatRefusals(t *testing.T) {
 		},
 		{
 			"result without call", hi + "," + done,
-			"Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.",
+			"Invalid parameter: messages with role 'tool' must be a response to a " +
+				"preceeding message with 'tool_calls'.", //nolint:misspell // the API's own spelling
 		},
-		//nolint:misspell // the API's own spelling
 		{
 			"result of another call", hi + "," + call + `,{"role":"tool","tool_call_id":"c9","content":"ok"}`,
 			"Invalid parameter: 'tool_call_id' of 'c9' not found in 'tool_calls' of previous message.",

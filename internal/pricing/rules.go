@@ -140,6 +140,9 @@ type Rules struct {
 	observed *Observed // corrects assumed rules; nil for others
 }
 
+// Known reports whether the table has the model itself, or it is that of a local server.
+func (r Rules) Known() bool { return r.AssumedFrom == "" && r.PricesOf == "" }
+
 // At returns the rules for a prompt of that many tokens: those of the upper
 // price tier where the prompt is long enough for it. The multiples are the same
 // in both tiers.

@@ -35,6 +35,8 @@ type compat struct {
 	maxTokens    int
 	cacheControl bool
 	chat         bool // adapt messages to chat templates
+	// maxTokensOnly: max_completion_tokens becomes max_tokens.
+	maxTokensOnly bool
 	// template reports that the chat template has a switch for thinking (enable_thinking).
 	template bool
 	// off has the members that turn thinking off. thinks: see preset.
@@ -94,7 +96,7 @@ func (u *Upstream) compat() *compat {
 		return nil
 	}
 	d := &compat{
-		drop: p.drop, reasoning: p.reasoning, answers: p.answers, maxTokens: p.maxTokens,
+		drop: p.drop, reasoning: p.reasoning, answers: p.answers, maxTokens: p.maxTokens, maxTokensOnly: p.maxTokensOnly,
 		cacheControl: u.keepsMarkers(),
 	}
 	if u.Drop != nil {
@@ -304,6 +306,9 @@ func (d *compat) apply(format wire.Format, body []byte, view *wire.View, resolve
 		if d.maxTokens > 0 && object.Value("max_tokens") == nil && object.Value("max_completion_tokens") == nil {
 			members = append(members, wire.Member{Name: "max_tokens", Value: fmt.Append(nil, d.maxTokens)})
 		}
+	}
+	if newer := object.Value("max_completion_tokens"); d.maxTokensOnly && newer != nil {
+		members = append(members, wire.Member{Name: "max_completion_tokens"}, wire.Member{Name: "max_tokens", Value: newer})
 	}
 	// Chat templates have no reasoning_effort, so none becomes their own switch.
 	off := (d.template || d.off != nil) && format.Traits().ServersVary &&

@@ -23,6 +23,8 @@ func TestHosts(t *testing.T) {
 		{"API.groq.com:443", "openai/gpt-oss-120b", "groq", 0.5, pricing.Automatic},
 		{"api.fireworks.ai:443", "accounts/fireworks/models/kimi-k2p6", "fireworks", 0.16 / 0.95, pricing.Automatic},
 		{"dashscope-intl.aliyuncs.com:443", "qwen3-coder-plus", "qwen", 0.1, pricing.Markers},
+		{"ws-1.ap-southeast-1.maas.aliyuncs.com:443", "qwen3-coder-plus", "qwen", 0.1, pricing.Markers},
+		{"claude.googleapis.com:443", "claude-opus-5-5", "anthropic", 0.05, pricing.Markers},
 		{"openrouter.ai", "deepseek/deepseek-flash", "openrouter", 0.02, pricing.Automatic},
 		{"ours.openai.azure.com:443", "gpt-5.5", "azure", 0.1, pricing.Automatic},
 		{"bedrock-runtime.eu-central-1.amazonaws.com:443", "claude-opus-5-5", "bedrock", 0.05, pricing.Markers},
@@ -104,6 +106,20 @@ func TestThinkingOfCalls(t *testing.T) {
 			if full := `{"model":"m","messages":[{"role":"user","content":"hi"},` + want + `]}`; got != full {
 				t.Errorf("got %s, want %s", got, full)
 			}
+		}
+	}
+}
+
+// TestMaxTokensOnly: Mistral refuses the newer name of max_tokens.
+func TestMaxTokensOnly(t *testing.T) {
+	const body = `{"model":"m","max_completion_tokens":7,"messages":[{"role":"user","content":"hi"}]}`
+	for preset, want := range map[string]string{
+		"mistral": `{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":7}`, "xai": body,
+	} {
+		d := (&Upstream{Preset: preset}).compat()
+		got := string(d.apply(wire.OpenAIChat, []byte(body), nil, func(string) []byte { return nil }))
+		if got != want {
+			t.Errorf("%s: got %s, want %s", preset, got, want)
 		}
 	}
 }

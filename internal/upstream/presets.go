@@ -36,6 +36,8 @@ type preset struct {
 	models []ModelName
 	// maxTokens bounds answers if the server's own bound is too low to work with.
 	maxTokens int
+	// maxTokensOnly reports that the server refuses max_completion_tokens, the newer name of max_tokens.
+	maxTokensOnly bool
 	// drop are members of requests that the server mishandles or does not need, body added ones.
 	drop []string
 	body map[string]string
@@ -66,7 +68,8 @@ const (
 	reasoningNone    = "none" // thinking of earlier turns is removed
 )
 
-// Members that OpenAI's own API takes and other hosts of chat completions ignore or refuse.
+// Members that OpenAI's own API takes. Groq and Mistral refuse members that they do not know. For the
+// other hosts no source says so, and they are left out for safety: none has a use for them.
 var (
 	ownMembers = []string{"store", "safety_identifier", "prompt_cache_retention", "context_management"}
 	ownAndKey  = append([]string{"prompt_cache_key"}, ownMembers...)
@@ -115,7 +118,9 @@ var (
 var presets = map[string]preset{
 	"anthropic": {
 		formats: []wire.Format{wire.Anthropic}, official: true, cacheControl: true, reports: true,
-		hosts: []string{"api.anthropic.com", "aws-external-anthropic.*.api.aws"},
+		// Claude Platform on AWS, and Claude Models on Google Cloud that Anthropic manages, are the
+		// same API.
+		hosts: []string{"api.anthropic.com", "aws-external-anthropic.*.api.aws", "claude.googleapis.com"},
 	},
 	"openai": {formats: chatResponsesFirst, official: true, reports: true, hosts: []string{"api.openai.com"}},
 	"azure": {
@@ -162,7 +167,10 @@ var presets = map[string]preset{
 	// be cached.
 	"qwen": {
 		formats: []wire.Format{wire.Anthropic, wire.OpenAIChat}, hosted: true, reports: true, cacheControl: true,
-		hosts:     []string{"dashscope.aliyuncs.com", "dashscope-*.aliyuncs.com"},
+		// Workspaces have hosts of their own since 2026.
+		hosts: []string{
+			"dashscope.aliyuncs.com", "dashscope-*.aliyuncs.com", "*.dashscope.aliyuncs.com", "*.maas.aliyuncs.com",
+		},
 		bases:     map[wire.Format]string{wire.OpenAIChat: "/compatible-mode/v1", wire.Anthropic: "/apps/anthropic/v1"},
 		drop:      ownAndKey,
 		reasoning: reasoningContent,
@@ -179,7 +187,7 @@ var presets = map[string]preset{
 	},
 	"mistral": {
 		formats: chatOnly, hosted: true, reports: true, hosts: []string{"api.mistral.ai"},
-		drop: ownAndMore, reasoning: reasoningNone, sessionMember: "prompt_cache_key",
+		drop: ownAndMore, reasoning: reasoningNone, sessionMember: "prompt_cache_key", maxTokensOnly: true,
 	},
 	// Markers go on to Claude, Gemini, Qwen, MiniMax and GLM.
 	"openrouter": {

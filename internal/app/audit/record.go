@@ -27,7 +27,7 @@ const (
 const (
 	Completed   = "completed"   // the response ended properly
 	Failed      = "failed"      // the upstream returned an error or no response, or we refused on its behalf
-	Refused     = "refused"     // refused for a spent budget: it was not sent, and is no turn
+	Refused     = "refused"     // refused for a spent budget or an unknown model: not sent, and no turn
 	Interrupted = "interrupted" // the response was cut or unreadable, or the process ended
 )
 

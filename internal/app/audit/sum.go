@@ -26,7 +26,8 @@ type Sum struct {
 	Unpriced    int64 `json:"unpriced"`
 	// Assumed is the number of turns that were charged at another model's prices.
 	Assumed int64 `json:"assumed,omitempty"`
-	// Refused counts the requests that were refused for a spent budget. They are no turns.
+	// Refused counts the requests that were refused for a spent budget or an unknown model. They
+	// are no turns.
 	Refused int64 `json:"refused"`
 	// Estimated counts the turns with estimated tokens, in whole or in part.
 	Estimated int64 `json:"estimated"`

@@ -53,7 +53,7 @@ func (s *Summary) WriteText(w io.Writer) error {
 				"model of the family, or else of the vendor, stand in: %s. They get their own by the option prices.\n", names)
 	}
 	if n := s.Total.Refused; n > 0 {
-		fmt.Fprintf(w, "Refused: %d requests, because a budget was spent. They are no turns.\n", n)
+		fmt.Fprintf(w, "Refused: %d requests: a budget was spent, or their model is unknown. They are no turns.\n", n)
 	}
 	if s.Total.Observed() {
 		fmt.Fprint(w,

@@ -6,6 +6,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 )
 
@@ -55,11 +56,7 @@ func report(w io.Writer, tried []*result, fold map[string]int, bound float64) {
 		"\n%s\n\n| price | conversations | cost | median | worst | dearer | harm | edits "+
 			"|\n|---|--:|--:|--:|--:|--:|--:|--:|\n", tried[0].Profile)
 	for _, r := range tried {
-		var s sum
-		for i := range r.Conversations {
-			s.add(&r.Conversations[i])
-		}
-		s.write(w, fmt.Sprintf("%g", r.Harm.Price))
+		r.write(w)
 	}
 	var nested sum
 	folds := 0
@@ -77,6 +74,34 @@ func report(w io.Writer, tried []*result, fold map[string]int, bound float64) {
 	nested.write(w, "chosen on the other folds")
 	all := choose(tried, func(*outcome) bool { return true }, bound)
 	fmt.Fprintf(w, "\nchosen on all: %g\n", all.Harm.Price)
+}
+
+// short is the number of requests up to which a conversation counts as short.
+const short = 100
+
+// write prints the results of all conversations, then those by length and by agent.
+func (r *result) write(w io.Writer) {
+	var all sum
+	groups := map[string]*sum{}
+	for i := range r.Conversations {
+		o := &r.Conversations[i]
+		length := fmt.Sprintf("up to %d requests", short)
+		if o.Calls > short {
+			length = "longer"
+		}
+		all.add(o)
+		for _, name := range []string{length, o.Agent} {
+			if groups[name] == nil {
+				groups[name] = new(sum)
+			}
+			groups[name].add(o)
+		}
+	}
+	price := fmt.Sprintf("%g", r.Harm.Price)
+	all.write(w, price)
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
+		groups[name].write(w, price+", "+name)
+	}
 }
 
 // choose returns the result of the lowest price with the harm within the bound, among the selected

@@ -8,8 +8,9 @@
 //
 // Each conversation is replayed at each price with the need model of lab/fit/folds.json that was
 // fitted without its owner. The price for the owners of a fold is the lowest with the harm of all
-// other folds within the bound. Its printed results are those on the fold. Results are appended to
-// the results file, so that prices can be added later.
+// other folds within the bound. Its printed results are those on the fold. The results of each price
+// are printed by length and by agent, too. They are appended to the results file, so that prices can
+// be added later.
 package main
 
 import (

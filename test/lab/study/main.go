@@ -15,7 +15,7 @@
 //
 // With -folds-by repo each conversation is replayed with a need model that was fitted without the
 // repositories of its owner, so the figures are out of sample. The models come from -models; go -C
-// test run ./lab/fit need fits them.
+// test run ./lab/fit fits them.
 //
 // With -background a local server folds in pauses, if the profile has one: it reads history that
 // was folded during a response before the next request, if the recorded pause is long enough at

@@ -38,6 +38,10 @@ func TestValuesAreDocumented(t *testing.T) {
 	for _, m := range row.FindAllStringSubmatch(string(page), -1) {
 		placeholders[m[1]] = m[2]
 	}
+	source, err := os.ReadFile("handler.go") // its comment is the documentation at Caddy
+	if err != nil {
+		t.Fatal(err)
+	}
 	example := regexp.MustCompile(`(?m)^    X-Llm-Cache: .*$`).FindString(string(page))
 	for _, v := range values {
 		for _, name := range []string{v.header, v.log, string(v.span)} {
@@ -53,6 +57,9 @@ func TestValuesAreDocumented(t *testing.T) {
 		}
 		if got, want := placeholders[v.header], v.placeholder; v.header != "" && got != want {
 			t.Errorf("signals.md has the placeholder %q for %s, want %q", got, v.header, want)
+		}
+		if v.placeholder != "" && !strings.Contains(string(source), "// `{http.llm_cache."+v.placeholder+"}` |") {
+			t.Errorf("handler.go lacks the placeholder %s in its comment", v.placeholder)
 		}
 		delete(placeholders, v.header)
 	}

@@ -22,7 +22,7 @@ func TestModelsFile(t *testing.T) {
 			case r.Output < r.Input:
 				t.Errorf("%s: output $%g is cheaper than input $%g", key, r.Output, r.Input)
 			}
-			if r.Read < 0.02 || r.Read > 0.5 {
+			if r.Read < 0.02 || r.Read > 1 {
 				t.Errorf("%s: read multiple %g", key, r.Read)
 			}
 			switch {

@@ -4,6 +4,9 @@
 package upstream
 
 import (
+	"os"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,5 +43,30 @@ func TestRememberedRules(t *testing.T) {
 	provider = "azure"
 	if got := rules("a", night); got.Provider != provider {
 		t.Errorf("after another host was reached: rules of %q, want %q", got.Provider, provider)
+	}
+}
+
+// TestPresetsAreListed: the documentation of the option lists each preset.
+func TestPresetsAreListed(t *testing.T) {
+	source, err := os.ReadFile("upstream.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, comment, _ := strings.Cut(string(source), "// Preset names the kind of upstream")
+	comment, _, _ = strings.Cut(comment, "\tPreset ")
+	page, err := os.ReadFile("../../docs/reference/caddyfile.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, listing, _ := strings.Cut(string(page), "upstream [<preset>] {")
+	listing, _, _ = strings.Cut(listing, "Default:")
+	for name := range presets {
+		word := regexp.MustCompile(`\b` + name + `\b`)
+		if !word.MatchString(comment) {
+			t.Errorf("upstream.go does not list %s in the comment on Preset", name)
+		}
+		if !word.MatchString(listing) {
+			t.Errorf("docs/reference/caddyfile.md does not list %s", name)
+		}
 	}
 }

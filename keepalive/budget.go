@@ -28,6 +28,7 @@ func (b *Budget) take(tenant [16]byte, dollars float64, now Instant, o *Options)
 	case o.TenantHourly > 0 && b.tenants[tenant]+dollars > o.TenantHourly:
 		return false
 	}
+	// The estimate counts at once, so that pings in flight cannot exceed the limit together.
 	b.all += dollars
 	b.tenants[tenant] += dollars
 	return true

@@ -31,7 +31,6 @@ type History struct {
 	open    map[ID]*trail
 }
 
-// trail is the last request of a conversation.
 type trail struct {
 	Past
 	prompts, pauses int

@@ -80,7 +80,6 @@ type Stretch struct {
 	Kept bool
 }
 
-// entry is a target's place in the schedule.
 type entry struct {
 	*Target
 	id     ID
@@ -255,6 +254,7 @@ func (s *Schedule) Leave(id ID, entered bool, t *Target) {
 		t.wipe()
 		return
 	}
+	// Another request may have left it idle meanwhile.
 	if old := s.idle[id]; old != nil {
 		s.remove(old, Returned)
 	}
@@ -272,8 +272,9 @@ func (s *Schedule) Leave(id ID, entered bool, t *Target) {
 	s.fit()
 }
 
-// fit drops payloads until the rest fits into the memory limit. Payloads in flight stay.
+// fit drops payloads until the rest fits into the memory limit.
 func (s *Schedule) fit() {
+	// Payloads in flight stay, so the rest may still be too large.
 	for s.bytes > s.options.Memory && s.displace() {
 	}
 }
@@ -376,6 +377,7 @@ func (s *Schedule) decide(e *entry, now Instant) *Ping {
 const arrival = 2 * time.Second
 
 func (s *Schedule) plan(e *entry) (int, float64) {
+	// The plan counts in shares of one prompt.
 	p := float64(max(e.Prompt, 1))
 	return Plan(&Case{
 		Chance: s.Learned.Chance(e.Habit, e.Moment), Lifetime: e.Lifetime, Every: e.Every,
@@ -387,6 +389,7 @@ func (s *Schedule) plan(e *entry) (int, float64) {
 func (s *Schedule) leave(e *entry, why Reason) {
 	s.stats.Stopped[why]++
 	s.release(e.Target)
+	// The return still teaches the length of the pause.
 	e.due = e.Begun.Mono + patience
 	if e.index >= 0 {
 		heap.Fix(&s.queue, e.index)
@@ -395,7 +398,6 @@ func (s *Schedule) leave(e *entry, why Reason) {
 	}
 }
 
-// release wipes a target's payload.
 func (s *Schedule) release(t *Target) {
 	// Only this line lowers the total: a payload counts with its initial size until it is wiped.
 	s.bytes -= t.size
@@ -403,7 +405,6 @@ func (s *Schedule) release(t *Target) {
 	t.wipe()
 }
 
-// remove takes a conversation out of the schedule.
 func (s *Schedule) remove(e *entry, why Reason) {
 	if e.Payload != nil {
 		s.stats.Stopped[why]++
@@ -418,8 +419,7 @@ func (s *Schedule) remove(e *entry, why Reason) {
 	heap.Remove(&s.queue, e.index)
 }
 
-// displace drops the payload with the lowest expected earnings for its size. It returns false if no
-// payload can be dropped.
+// displace drops the payload with the lowest expected earnings for its size, if any can be dropped.
 func (s *Schedule) displace() bool {
 	const sample = 32
 	var worst *entry

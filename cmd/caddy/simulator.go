@@ -148,10 +148,10 @@ func parseSimulator(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error)
 	return h.NewRoute(matchers, s), nil
 }
 
-// namesFile reports whether a path is a script, by its name or because the file exists. No API
-// endpoint ends in .json.
+// namesFile reports whether a path is a script.
 func namesFile(path string) bool {
 	if strings.EqualFold(filepath.Ext(path), ".json") {
+		// No API endpoint ends in .json.
 		return true
 	}
 	info, err := os.Stat(path)

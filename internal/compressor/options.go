@@ -165,7 +165,6 @@ func (o *Options) kinds() []pipeline.Prose {
 
 func (o *Options) rate() float64 { return cmp.Or(o.Rate, defaultRate) }
 
-// stage returns the options of the pipeline stage, without known results.
 func (o *Options) stage() *pipeline.Compress {
 	return &pipeline.Compress{MinBytes: cmp.Or(o.MinChars, defaultMinChars), Kinds: o.kinds()}
 }
@@ -225,7 +224,6 @@ func (o *Options) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// readCompressor reads another compressor.
 func (o *Options) readCompressor(d *caddyfile.Dispenser) error {
 	if !d.NextArg() {
 		return d.ArgErr()

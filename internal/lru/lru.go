@@ -120,6 +120,7 @@ func (c *Cache[K, O, V]) Put(k K, of O, v V, size int64) *Entry[K, O, V] {
 		e.used = c.options.Now()
 	}
 	c.Resize(e, size)
+	// It would push out all others before itself.
 	if p.limit > 0 && size > p.limit {
 		c.Drop(e)
 	}
@@ -153,7 +154,7 @@ func (c *Cache[K, O, V]) Resize(e *Entry[K, O, V], size int64) {
 	c.options.Pool.grow(e.place.owner, more)
 }
 
-// Drop removes an entry. It does nothing for an entry that has been removed before.
+// Drop removes an entry. A second call does nothing.
 func (c *Cache[K, O, V]) Drop(e *Entry[K, O, V]) {
 	if e.at == nil {
 		return
@@ -235,7 +236,7 @@ func oldest[E any](order *list.List) iter.Seq[E] {
 	}
 }
 
-// Heaviest returns the owner that holds most of the pool, if there is any owner.
+// Heaviest returns the owner with the most bytes of the pool, if there is any owner.
 func (c *Cache[K, O, V]) Heaviest() (of O, ok bool) {
 	heavy := c.options.Pool.heavy
 	if len(heavy) == 0 {
@@ -275,6 +276,7 @@ func (c *Cache[K, O, V]) Expire() time.Duration {
 		}
 	}
 	if c.Len() > 0 { // all of them in use
+		// They expire once they are released, so look again later.
 		return c.options.TTL
 	}
 	return 0
@@ -300,10 +302,9 @@ func (c *Cache[K, O, V]) sweep(after time.Duration) {
 	})
 }
 
-// Pool is memory that caches share. One rule decides which entry gives way once the limit
-// is exceeded: the least recently used entry of the owner that holds most, if that owner
-// holds more than a quarter of the limit; otherwise the least recently used entry of all.
-// So an owner may use all the memory that others leave, and cannot push them out.
+// Pool is memory that caches share. Once the limit is exceeded, the least recently used entry of the owner
+// with the most bytes gives way, if that owner has more than a quarter of the limit; otherwise the least
+// recently used entry of all.
 type Pool[O comparable] struct {
 	mu     sync.Mutex
 	limit  int64 // 0: none
@@ -313,11 +314,9 @@ type Pool[O comparable] struct {
 	order  list.List // of member, the most recently used first
 }
 
-// fairPart: an owner that holds more than one part in fairPart of the limit gives way
-// before all others.
+// fairPart is the part of the limit, as a divisor, that an owner may fill without giving way first.
 const fairPart = 4
 
-// owner is one owner's part of a pool.
 type owner[O comparable] struct {
 	name  O
 	bytes int64
@@ -392,6 +391,7 @@ func (p *Pool[O]) shrink(limit int64) {
 
 // victim returns the entry that gives way next, nil if all are in use.
 func (p *Pool[O]) victim(limit int64) member {
+	// An owner may use all the memory that others leave, and cannot push them out.
 	if o := p.heavy[0]; o.bytes > limit/fairPart {
 		for m := range oldest[member](&o.order) {
 			if !m.inUse() {
@@ -407,14 +407,12 @@ func (p *Pool[O]) victim(limit int64) member {
 	return nil
 }
 
-// grow accounts for more bytes of an owner, or for fewer.
 func (p *Pool[O]) grow(o *owner[O], more int64) {
 	p.bytes += more
 	o.bytes += more
 	heap.Fix(&p.heavy, o.index)
 }
 
-// heaviest is a heap of owners with the one that holds most at its top.
 type heaviest[O comparable] []*owner[O]
 
 func (h heaviest[O]) Len() int           { return len(h) }

@@ -78,10 +78,10 @@ func (p Part) Of(budget int64) int64 { return budget / 100 * p.Percent }
 // Default is the budget for this machine, or for the container that limits it.
 var Default = sync.OnceValue(func() int64 { return defaultOf(memlimit.FromCgroup, memlimit.FromSystem) })
 
-// defaultOf returns the default budget for the smallest memory that any of the providers
-// knows of.
+// defaultOf returns the default budget for the smallest memory that any provider knows.
 func defaultOf(providers ...memlimit.Provider) int64 {
 	budget := int64(maxDefault)
+	// A container's limit may lie below the machine's memory.
 	for _, p := range providers {
 		if n, err := p(); err == nil && n > 0 {
 			budget = min(budget, int64(n/defaultPart))
@@ -98,7 +98,6 @@ type Budget struct {
 	holders []holder
 }
 
-// holder holds a part once for the instance.
 type holder struct {
 	Part
 	bytes func() int64
@@ -129,6 +128,7 @@ func (b *Budget) Register(p Part, bytes func() int64, limit func(int64)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.holders = append(b.holders, holder{p, bytes, limit})
+	// The part may register after the configuration has set the budget.
 	limit(b.Share(p))
 }
 

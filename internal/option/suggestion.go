@@ -13,8 +13,7 @@ import (
 // maxListed bounds the options that are listed if none is similar.
 const maxListed = 16
 
-// suggestion names the most similar known option, if there is one. Otherwise it lists all options,
-// if they are few.
+// suggestion names the most similar known option, or lists all options if they are few.
 func suggestion(written string, known Options) string {
 	names := slices.Sorted(maps.Keys(known))
 	if near := Nearest(written, names); near != "" {

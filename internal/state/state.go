@@ -118,6 +118,7 @@ func Part[T any](s *State, make func() T) T {
 			return p.(T)
 		}
 	}
+	// making is locked, so make may not ask for another part.
 	p := make()
 	if h, ok := any(p).(Holder); ok {
 		h.SetLimit(h.Budget().Of(s.budget.Load()))
@@ -156,10 +157,10 @@ func (s *State) RefreshTenants() {
 	}
 }
 
-// detach forgets everything in memory that belongs to a session: pings with its credential, its
-// overlays, prompts that upstreams hold, agents, answers and folded texts. The bases of prompts
-// stay, which conversations of a tenant share.
+// detach forgets everything in memory that belongs to a session.
 func (s *State) detach(x *sessioncache.Session) {
+	// These are pings with the credential, overlays, retained prompts, agents and responses. The prefixes of prompts
+	// stay, which conversations of a tenant share.
 	for p := range Parts[Forgetter](s) {
 		p.ForgetSession(x)
 	}

@@ -71,17 +71,14 @@ func New(sender *selfrequest.Sender, c clock.Clock) *Keeper {
 
 func (k *Keeper) now() keepalive.Instant { return instant(k.clock.Now()) }
 
-// at converts a time shortly before now.
 func (k *Keeper) at(t time.Time) keepalive.Instant {
 	now := k.clock.Now()
 	return instant(now).Add(-max(0, now.Sub(t)))
 }
 
-// maxWait bounds the time between two looks at the schedule: the timers of a machine that slept may
-// fire late.
+// maxWait bounds the time between two looks at the schedule.
 const maxWait = 30 * time.Second
 
-// awake sets the time of the next look at the schedule, if a configuration is running.
 func (k *Keeper) awake() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -90,6 +87,7 @@ func (k *Keeper) awake() {
 	if !ok || k.sender.Running() == nil {
 		return
 	}
+	// The timers of a machine that slept may fire late.
 	wait := min(due-k.now().Mono, maxWait)
 	if k.timer == nil {
 		k.timer = k.clock.After(wait, "scheduling pings", k.look)
@@ -98,10 +96,10 @@ func (k *Keeper) awake() {
 	k.timer.Reset(wait)
 }
 
-// look sends the pings that are due.
 func (k *Keeper) look() {
 	defer k.awake()
 	for _, p := range k.Schedule.Due(k.now()) {
+		// Pings run concurrently: a slow upstream must not delay the others.
 		k.clock.After(0, "pinging", func() {
 			defer k.awake()
 			k.ping(p)

@@ -108,13 +108,13 @@ func (s *DiskStore) Secret() secret.Key {
 	return s.key.Derive("tenants")
 }
 
-// Open implements Store. The file is opened at the start of the configuration, or by its first
-// request.
+// Open implements Store.
 func (s *DiskStore) Open() (*sessioncache.Store, error) {
 	store, err := sessioncache.New(s.memory())
 	if err != nil {
 		return nil, err
 	}
+	// The file is opened at the start of the configuration, or by its first request.
 	p, err := s.persister(store)
 	if err != nil {
 		return nil, err
@@ -122,7 +122,6 @@ func (s *DiskStore) Open() (*sessioncache.Store, error) {
 	return store, store.Move(p)
 }
 
-// persister returns a persister of a store's sessions to the file.
 func (s *DiskStore) persister(store *sessioncache.Store) (*sessioncache.Persister, error) {
 	return Persister(store, s.logger, sessioncache.BackendOptions{
 		Name: s.Path, Key: s.key,
@@ -142,10 +141,10 @@ func (s *DiskStore) persister(store *sessioncache.Store) (*sessioncache.Persiste
 	})
 }
 
-// Begin opens the file, unless an earlier configuration has opened it. It returns an error if the
-// file is in use or of a newer version.
+// Begin opens the file. It returns an error if the file is in use or of a newer version.
 func (s *DiskStore) Begin(store *sessioncache.Store) error {
 	p, err := store.Persister(), errElsewhere
+	// An earlier configuration may have opened the file.
 	if sameFile(p.Name(), s.Path) {
 		err = p.Begin()
 	}
@@ -155,6 +154,7 @@ func (s *DiskStore) Begin(store *sessioncache.Store) error {
 		}
 		s.next, err = p, p.Begin()
 	}
+	// Memory alone would be a mistake: another process uses the file, or a later version made it.
 	if refusing(err) {
 		return err
 	}
@@ -166,13 +166,11 @@ func (s *DiskStore) Begin(store *sessioncache.Store) error {
 	return nil
 }
 
-// errElsewhere says that the sessions are in another file, or in none.
 var errElsewhere = errors.New("sessions are kept elsewhere")
 
-// refusing reports errors that must stop the configuration: memory alone would be a mistake.
+// refusing reports errors that must stop the configuration.
 func refusing(err error) bool { return errors.Is(err, disk.ErrInUse) || errors.Is(err, disk.ErrNewer) }
 
-// sameFile reports whether two paths name one file.
 func sameFile(a, b string) bool {
 	if a == b {
 		return true
@@ -181,6 +179,7 @@ func sameFile(a, b string) bool {
 	if err != nil {
 		return false
 	}
+	// A link may give the file a second name.
 	y, err := os.Stat(b)
 	return err == nil && os.SameFile(x, y)
 }

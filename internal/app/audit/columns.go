@@ -25,11 +25,9 @@ var columns = []string{
 	"status", "outcome", "stop_reason", "resent",
 }
 
-// columnList lists the columns for SQL statements.
 var columnList = strings.Join(columns, ", ")
 
-// values returns the values of a record's columns. Databases differ in the representation of ids
-// and times.
+// values returns the values of a record's columns. Databases have ids and times of their own.
 func (r *Record) values(id, at any) []any {
 	var edits any // NULL
 	if len(r.Edits) > 0 {
@@ -52,7 +50,6 @@ func (r *Record) values(id, at any) []any {
 	}
 }
 
-// targets returns the destinations of a record's columns for Scan.
 func (r *Record) targets(id, at any) []any {
 	b, c := &r.Billed, &r.ClientBilled
 	return []any{

@@ -276,8 +276,7 @@ func (r *Record) Assumptions() string {
 // Unpriced reports whether the model's price is unknown.
 func (r *Record) Unpriced() bool { return r.Cost > 0 && r.USD == 0 }
 
-// clients maps the beginnings of User-Agents to program names. SDKs come last: programs that use an
-// SDK have their own entries.
+// clients maps the beginnings of User-Agents to program names. Programs come before the SDKs that they use.
 var clients = []struct{ prefix, name string }{
 	{"claude-cli/", "claude-code"},
 	{"claude-code/", "claude-code"},
@@ -331,14 +330,14 @@ func TenantKey(s string) (t [16]byte) {
 // maxText bounds texts of clients and upstreams on record, in bytes.
 const maxText = 256
 
-// clean makes texts and numbers from clients and upstreams fit for any store: valid UTF-8 without
-// NUL, bounded in length, finite.
+// clean makes texts and numbers from clients and upstreams fit for any store.
 func (r *Record) clean() {
 	// A record that the store rejects would block all later ones.
 	for _, s := range [...]*string{&r.User, &r.Client, &r.Model, &r.StopReason, &r.Reason, &r.Break} {
 		*s = Bounded(*s)
 	}
 	for _, f := range [...]*float64{&r.Cost, &r.ClientCost, &r.USD, &r.ClientUSD} {
+		// JSON has no such numbers.
 		if math.IsNaN(*f) || math.IsInf(*f, 0) {
 			*f = 0
 		}

@@ -30,9 +30,8 @@ type SQLite struct {
 	insert string
 }
 
-// OpenSQLite opens a file for reading and writing. It creates the file, readable by its owner only,
-// and the folders above it. A file that is damaged ([DamagedError]), of another program
-// ([ErrForeign]) or newer ([ErrNewer]) stays unchanged.
+// OpenSQLite opens a file for reading and writing. It leaves a file unchanged that is damaged ([DamagedError]), of
+// another program ([ErrForeign]) or newer ([ErrNewer]).
 func OpenSQLite(path string) (*SQLite, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("audit: %w", err)
@@ -61,9 +60,9 @@ func OpenSQLite(path string) (*SQLite, error) {
 	return s, nil
 }
 
-// CheckSQLite returns the reason why a file cannot be opened for writing. It leaves the file
-// unchanged, where opening it for writing would switch its log on.
+// CheckSQLite returns the reason why a file cannot be opened for writing. The file stays unchanged.
 func CheckSQLite(path string) error {
+	// Opening it for writing would switch its log on.
 	s, err := openSQLite(path, "rw", "query_only(1)")
 	if err != nil {
 		return err
@@ -93,7 +92,6 @@ func CheckSQLite(path string) error {
 	return nil
 }
 
-// failed wraps an SQLite error in an error of the store.
 func (s *SQLite) failed(err error) error {
 	if c := code(err); c == sqlite3.SQLITE_CORRUPT || c == sqlite3.SQLITE_NOTADB {
 		return &DamagedError{s.path, s.file, err}
@@ -139,6 +137,7 @@ func openSQLite(path, mode string, pragmas ...string) (*SQLite, error) {
 	if err != nil {
 		return nil, fmt.Errorf("audit: %w", err)
 	}
+	// One connection writes while another one reads.
 	db.SetMaxOpenConns(2)
 	return &SQLite{db: db, path: path, file: file, insert: "INSERT OR IGNORE INTO turns (" + columnList + ") VALUES (" +
 		strings.Repeat("?, ", len(columns)-1) + "?)"}, nil
@@ -174,6 +173,7 @@ func (s *SQLite) Write(ctx context.Context, batch []*Record) error {
 		return s.failed(err)
 	}
 	defer tx.Rollback() //nolint:errcheck // after a commit it does nothing
+	// IGNORE: the batch may be written again after an error of unknown effect.
 	insert, err := tx.PrepareContext(ctx, s.insert)
 	if err != nil {
 		return s.failed(err)

@@ -274,6 +274,7 @@ func (t *Tally) Add(r *Record) {
 func (t *Tally) count(r *Record) {
 	t.turnOver()
 	if h := r.At.Truncate(time.Hour); t.now().Sub(h) < hours*time.Hour {
+		// The hours are a ring: an hour overwrites that of the day before.
 		at := &t.hours[h.Unix()/3600%hours]
 		if !at.At.Equal(h) {
 			*at = Hour{At: h}
@@ -319,11 +320,13 @@ func of(sums map[string]*Sum, name string, limit int) *Sum {
 func (t *Tally) Seed(ctx context.Context, from Source) error {
 	t.mu.Lock()
 	since := t.day
+	// The chart of hours goes back beyond midnight.
 	if back := t.began.Add(-hours * time.Hour); back.Before(since) {
 		since = back
 	}
 	t.mu.Unlock()
 	err := from.Each(ctx, since, func(r *Record) error {
+		// The process has counted the later ones itself.
 		if r.At.Before(t.began) {
 			t.Add(r)
 		}

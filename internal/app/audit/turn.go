@@ -35,6 +35,7 @@ func (q *Queue) End(t *OpenTurn, r *Record) {
 	q.mu.Lock()
 	full := false
 	if t.next != nil {
+		// Close has recorded the other turns as interrupted.
 		q.unlink(t)
 		full = q.add(r)
 	}

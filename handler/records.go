@@ -244,7 +244,7 @@ var metrics = struct {
 		string(pipeline.BreakExpired), string(pipeline.BreakModel), string(pipeline.BreakTools), string(pipeline.BreakSystem),
 		string(pipeline.BreakMessages), string(pipeline.BreakServerEdit), string(pipeline.BreakEdit),
 		string(pipeline.BreakUnknown)),
-	misses: metric.CounterOf("regret_total",
+	misses: metric.CounterOf("fold_misses_total",
 		"Signs that models have missed folded text: they asked for it (expand), read its file again (reread), or an edit "+
 			"did not find its place (edit).", "sign",
 		"expand", "reread", "edit"),

@@ -20,7 +20,7 @@ var columns = []string{
 	"client_write_5m", "client_write_1h", "client_read",
 	"cost", "client_cost", "usd", "client_usd", "assumed_from", "prices_of", "would_save", "would_save_usd",
 	"billed_model", "service", "translation", "translation_usd", "bounded",
-	"edits", "epoch", "reason", "folded", "removed", "rewritten", "break", "regret",
+	"edits", "epoch", "reason", "folded", "removed", "rewritten", "break", "fold_misses",
 	"queue_us", "first_byte_us", "first_token_us", "last_token_us", "total_us",
 	"status", "outcome", "stop_reason", "resent",
 }

@@ -206,7 +206,7 @@ type Record struct {
 	Break string `json:"break,omitempty"`
 	// FoldMisses is the number of misses of folded text in this turn: the model asked for the text,
 	// read its file again, or an edit did not find its place.
-	FoldMisses int64 `json:"regret,omitempty"`
+	FoldMisses int64 `json:"fold_misses,omitempty"`
 
 	// Queue is the time from the arrival of the whole request to its hand-over to the next handler.
 	// In JSON this and the other latencies are nanoseconds.

@@ -42,7 +42,7 @@ type Sum struct {
 	WouldRemove int64 `json:"would_remove"`
 	// Folded is the number of folded blocks, and FoldMisses the number of misses of folded text.
 	Folded     int64 `json:"folded"`
-	FoldMisses int64 `json:"regret"`
+	FoldMisses int64 `json:"fold_misses"`
 	// Cost and ClientCost are in units of one uncached input token of each model, USD and ClientUSD
 	// in US dollars where prices are known.
 	Cost       float64 `json:"cost"`

@@ -77,7 +77,7 @@ type Session struct {
 	// misses of folded text.
 	Edits      int `json:"edits"`
 	Folded     int `json:"folded"`
-	FoldMisses int `json:"regret"`
+	FoldMisses int `json:"fold_misses"`
 	// Decision is the reason why the last request was edited or left alone.
 	Decision string `json:"decision,omitempty"`
 }

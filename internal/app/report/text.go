@@ -71,7 +71,7 @@ func (s *Summary) WriteText(w io.Writer) error {
 	}
 	if s.Total.Folded > 0 || s.Total.FoldMisses > 0 {
 		fmt.Fprintf(w,
-			"Regret: %d blocks were folded, and %d times the model missed one: asked for it, read its file again, or an edit "+
+			"Misses: %d blocks were folded, and %d times the model missed one: asked for it, read its file again, or an edit "+
 				"did not find its place.\n", s.Total.Folded, s.Total.FoldMisses)
 	}
 	if n := s.Total.Estimated; n > 0 {

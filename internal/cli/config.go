@@ -22,7 +22,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/routes"
 )
 
-// config examines a configuration.
 func (e *exam) config(ctx context.Context) {
 	root := gjson.ParseBytes(e.Config)
 	root.Get("apps.http.servers").ForEach(func(name, server gjson.Result) bool {
@@ -47,7 +46,6 @@ func (e *exam) config(ctx context.Context) {
 	}
 }
 
-// duration reads a duration in JSON, as a text or in nanoseconds.
 func duration(v gjson.Result) time.Duration {
 	if v.Type == gjson.String {
 		d, _ := time.ParseDuration(v.String())
@@ -56,7 +54,6 @@ func duration(v gjson.Result) time.Duration {
 	return time.Duration(v.Int())
 }
 
-// routes examines the place of llm_cache, and the handlers around it.
 func (e *exam) routes(ctx context.Context, raw string) {
 	var servers map[string]*caddyhttp.Server
 	if err := json.Unmarshal([]byte(raw), &servers); raw != "" && err != nil {
@@ -132,7 +129,6 @@ func (e *exam) headers(proxy gjson.Result) {
 	})
 }
 
-// public returns the public site names of a server.
 func public(server gjson.Result) []string {
 	var out []string
 	server.Get("routes.#.match.#.host|@flatten|@flatten").ForEach(func(_, host gjson.Result) bool {
@@ -202,7 +198,6 @@ func (e *exam) proxy(ctx context.Context, cache, proxy gjson.Result) {
 	})
 }
 
-// audit examines the path of the audit store.
 func (e *exam) audit(a gjson.Result) {
 	path := a.Get("path").String()
 	if path == "" {

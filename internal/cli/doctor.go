@@ -41,7 +41,6 @@ type Finding struct {
 	Note bool `json:"note,omitempty"`
 }
 
-// exam collects the findings.
 type exam struct {
 	Patient
 	client     *http.Client
@@ -79,10 +78,8 @@ func say(what string, args ...any) string {
 	return userinfo.ReplaceAllString(fmt.Sprintf(what, args...), "${1}xxxxx@")
 }
 
-// look records an examined subject.
 func (e *exam) look(what string, args ...any) { e.looked = append(e.looked, say(what, args...)) }
 
-// find records a fault.
 func (e *exam) find(about, what string, args ...any) {
 	e.findings = append(e.findings, Finding{About: about, What: say(what, args...)})
 }
@@ -92,7 +89,6 @@ func (e *exam) note(about, what string, args ...any) {
 	e.findings = append(e.findings, Finding{About: about, What: say(what, args...), Note: true})
 }
 
-// faults counts the findings other than notes.
 func faults(findings []Finding) int {
 	n := 0
 	for _, f := range findings {

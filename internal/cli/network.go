@@ -123,12 +123,13 @@ func (e *exam) get(ctx context.Context, url string, credential http.Header) (*ht
 	return answer, nil
 }
 
-// clock compares the clock with that of a server: certificates and cache lifetimes depend on it.
+// clock compares the clock with that of a server.
 func (e *exam) clock(who string, h http.Header) {
 	theirs, err := http.ParseTime(h.Get("Date"))
 	if err != nil {
 		return
 	}
+	// Certificates and cache lifetimes depend on the clock.
 	if d := e.Now().Sub(theirs); d.Abs() > skew {
 		e.find("clock", "it differs by %s from that of %s. Set it by NTP.", d.Abs().Round(time.Minute), who)
 	}

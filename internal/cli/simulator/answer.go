@@ -76,7 +76,6 @@ type Failure struct {
 	Message string
 }
 
-// calls reports whether the answer contains a tool call.
 func (a *Answer) calls() bool {
 	for i := range a.Blocks {
 		if a.Blocks[i].Type == ToolUse {
@@ -109,12 +108,12 @@ func encode(v any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// chunks splits a text at character boundaries into pieces of about n bytes. An empty text yields
-// one empty piece.
+// chunks splits a text into pieces of about n bytes. An empty text yields one empty piece.
 func chunks(s string, n int) []string {
 	var out []string
 	for len(s) > n {
 		cut := n
+		// A piece ends at the boundary of a character.
 		for cut < len(s) && s[cut]&0xC0 == 0x80 {
 			cut++
 		}

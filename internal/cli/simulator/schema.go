@@ -29,7 +29,6 @@ func inShape(v *wire.View) string {
 	return string(appendShaped(nil, schema, 0))
 }
 
-// formatSchema returns the schema in the member format.schema.
 func formatSchema(output gjson.Result) gjson.Result {
 	if output.Get("format.type").Str != "json_schema" {
 		return gjson.Result{}
@@ -37,7 +36,6 @@ func formatSchema(output gjson.Result) gjson.Result {
 	return output.Get("format.schema")
 }
 
-// appendShaped appends the simplest value of a schema.
 func appendShaped(dst []byte, schema gjson.Result, depth int) []byte {
 	if first := schema.Get("enum.0"); first.Exists() {
 		return append(dst, first.Raw...)

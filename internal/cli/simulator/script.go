@@ -156,8 +156,7 @@ func (s *Step) validate() error {
 	return nil
 }
 
-// answer returns the answer to a request. It returns nil if the request offers no tools or the
-// script is over.
+// answer returns the answer to a request, nil if the request offers no tools or the script is over.
 func (s *Script) answer(v *wire.View) *Answer {
 	if s == nil || !v.OffersTools() {
 		return nil
@@ -177,7 +176,7 @@ func (s *Script) answer(v *wire.View) *Answer {
 	return s.steps[at].answer(at)
 }
 
-// take returns the next step's answer, and advances unless the step fails, is cut or hangs.
+// take returns the next step's answer.
 func (s *Script) take() *Answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,6 +184,7 @@ func (s *Script) take() *Answer {
 		return nil
 	}
 	a := s.steps[s.next].answer(s.next)
+	// A client sends the request again after a failure, a cut or a silence.
 	if a.Failure == nil && a.Truncate == 0 && !a.Hang {
 		s.next++
 	}

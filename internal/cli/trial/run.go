@@ -192,7 +192,6 @@ func (o *Options) defaults() ([]pricing.Profile, error) {
 	return profiles, nil
 }
 
-// replay runs a drive and closes its arms.
 func (d *drive) replay(ctx context.Context, o *Options) (err error) {
 	if ctx.Err() != nil {
 		return nil // another drive has failed

@@ -19,8 +19,7 @@ const short = 100
 // dearer is the cost ratio above which a conversation counts as a loss.
 const dearer = 1.0001
 
-// writeSpread writes the distribution of results: of all conversations, of short and long ones, and
-// by agent.
+// writeSpread writes the distribution of results.
 func (r *Combination) writeSpread(w io.Writer) error {
 	groups := map[string][]*Result{}
 	all := make([]*Result, 0, len(r.Conversations))

@@ -63,7 +63,6 @@ const (
 	markers = "breakpoints"
 )
 
-// step describes a finished request.
 func (a *arm) step(c *request, w *sink, fired map[string]int, harmed int) *Step {
 	delete(fired, markers)
 	s := &Step{
@@ -116,16 +115,15 @@ func (s *Step) saving() float64 {
 	return s.BaseCost - s.Cost
 }
 
-// epoch reports whether history was edited in this request.
 func (s *Step) epoch() bool {
 	return s.Decision != nil && s.Decision.Epoch != planner.NoEpoch && s.Decision.Folded > 0
 }
 
-// parseDecision parses a decision from the handler's header: members name=value, separated by
-// semicolons, with texts in quotes. Unknown members are skipped. It returns false without an epoch.
+// parseDecision parses a decision from the handler's header. It returns false without an epoch.
 func parseDecision(s string) (d planner.Decision, ok bool) {
 	for s != "" {
 		var name, value string
+		// Members are name=value, separated by semicolons, with texts in quotes. Unknown ones are skipped.
 		name, s, _ = strings.Cut(s, "=")
 		if quoted, err := strconv.QuotedPrefix(s); err == nil {
 			s = s[len(quoted):]
@@ -158,7 +156,6 @@ func parseDecision(s string) (d planner.Decision, ok bool) {
 	return d, ok
 }
 
-// number parses a number, 0 for an invalid one.
 func number(s string) float64 {
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil {

@@ -21,7 +21,6 @@ type chat struct {
 	reasoning bool
 }
 
-// chatShape are the differences between servers.
 type chatShape struct {
 	model     string
 	reasoning bool // sends reasoning_content back, for servers of open models
@@ -58,7 +57,6 @@ func newChat(s setting, shape chatShape) *chat {
 	return c
 }
 
-// joined joins the texts of blocks to one JSON string, separated by newlines.
 func joined(blocks []json.RawMessage) []byte {
 	out := []byte{'"'}
 	for i, block := range blocks {
@@ -164,7 +162,6 @@ func (c *chat) user(m *recording.Message) {
 	c.messages = append(c.messages, `]}`...)
 }
 
-// chatPart converts a text or image block to a content part.
 func chatPart(block json.RawMessage) []byte {
 	b := gjson.ParseBytes(block)
 	if b.Get("type").String() != "image" {

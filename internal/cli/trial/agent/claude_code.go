@@ -25,7 +25,6 @@ type claudeCode struct {
 	marker       string
 }
 
-// claudeShape are the differences between models.
 type claudeShape struct {
 	model    string
 	long     bool // a cache lifetime of one hour
@@ -56,9 +55,7 @@ func newClaudeCode(s setting, shape claudeShape) *claudeCode {
 	return c
 }
 
-// system returns the recorded system prompt with a marker on its last block. Without a recording it
-// returns Claude Code's blocks: a line that depends on the first message, without a marker, the
-// identity line and the main prompt.
+// system returns the recorded system prompt with a marker on its last block, or Claude Code's own blocks.
 func (c *claudeCode) system(s setting) []byte {
 	if len(s.system) > 0 {
 		var out []byte
@@ -73,6 +70,8 @@ func (c *claudeCode) system(s setting) []byte {
 		}
 		return out
 	}
+	// Without a recording these are a line that depends on the first message, without a marker, the identity line
+	// and the main prompt.
 	text := func(t string) []byte { return append(append([]byte(`{"type":"text","text":`), quote(t)...), '}') }
 	sum := sha256.Sum256([]byte(s.first))
 	version := "2.1.328." + hex.EncodeToString(sum[:2])[:3]

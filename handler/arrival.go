@@ -271,8 +271,7 @@ func unreadable(h http.Header) string {
 	return ""
 }
 
-// maxStrangers bounds the warnings of a process and their memory, because clients choose their
-// names.
+// maxStrangers bounds the warnings of a process and their memory, because clients choose their names.
 const maxStrangers = 256
 
 // Strangers are the pairs of client and reason that were warned of.

@@ -326,8 +326,7 @@ type site struct {
 	keeper    *pinger.Keeper
 	clients   clients
 	headers   httpx.Headers // that wait to be flushed
-	// uncounted has the formats in which the upstream refuses to count tokens, with the time of the
-	// refusal.
+	// uncounted has the formats in which the upstream refuses to count tokens, with the time of the refusal.
 	uncounted sync.Map
 	// cutModels are the models with prompts cut by the upstream that were warned of.
 	cutModels Strangers

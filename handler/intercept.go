@@ -35,9 +35,8 @@ const maxContinuations = 3
 
 // interceptedTap is the request's handler as the interceptor needs it.
 type interceptedTap interface {
-	// Follow returns a sink for the parsed events of a stream, so that the tap need not parse the
-	// bytes again. It returns nil without a decoder. It is called after the stream's header was
-	// written.
+	// Follow returns a sink for the parsed events of a stream, so that the tap need not parse the bytes again. It
+	// returns nil without a decoder. It is called after the stream's header was written.
 	Follow() wire.Sink
 	// Pass runs the next handlers with the response writer w. If they panic, it calls
 	// the interceptor's Spill.
@@ -80,8 +79,7 @@ func newInterceptWriter(
 	return r
 }
 
-// WriteHeader implements [http.ResponseWriter]. It drops informational statuses of further
-// responses.
+// WriteHeader implements [http.ResponseWriter]. It drops informational statuses of further responses.
 func (r *interceptWriter) WriteHeader(status int) {
 	if status >= http.StatusOK || !r.further {
 		r.Answer.WriteHeader(status)

@@ -52,9 +52,8 @@ type Route struct {
 	Credential string
 }
 
-// Refusals tracks the kinds of edits that upstreams refused while they accepted the requests
-// without them, and limits the requests that are sent twice in vain. The zero value is ready to
-// use.
+// Refusals tracks the kinds of edits that upstreams refused while they accepted the requests without them, and limits
+// the requests that are sent twice in vain. The zero value is ready to use.
 type Refusals struct {
 	mu     sync.Mutex
 	routes *lru.Cache[Route, struct{}, *refusedRoute]

@@ -75,8 +75,7 @@ func (x *exchange) trace(ctx context.Context, parent trace.Span) *Span {
 	return &Span{s, names}
 }
 
-// Layer returns next such that it takes the span for its parent, in this process and
-// beyond.
+// Layer returns next such that it takes the span for its parent, in this process and beyond.
 func (s *Span) Layer(next caddyhttp.Handler) caddyhttp.Handler {
 	return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		ctx := trace.ContextWithSpan(r.Context(), s.Span)

@@ -72,8 +72,7 @@ func (t *tap) Begin(status int) {
 		t.decode()
 		n, err := strconv.Atoi(h.Get("Content-Length"))
 		if err == nil && n > 0 && n <= httpx.MaxAnswer && t.exchange.site.up.Headers {
-			// Buffer a JSON response of known length: its header reports the tokens read from the
-			// cache.
+			// Buffer a JSON response of known length: its header reports the tokens read from the cache.
 			t.maxBuffered = n
 		}
 	}
@@ -170,8 +169,7 @@ func (t *tap) look(p []byte) {
 	}
 }
 
-// clock records the times of the first and the last token. It must run after the client has the
-// bytes.
+// clock records the times of the first and the last token. It must run after the client has the bytes.
 func (t *tap) clock() {
 	if t.timing.LastToken != 0 {
 		return

@@ -5,8 +5,7 @@ package keepalive
 
 import "time"
 
-// Budget counts the cost of pings within an hour. The first ping after a full hour begins the next
-// one.
+// Budget counts the cost of pings within an hour. The first ping after a full hour begins the next one.
 type Budget struct {
 	begun   time.Duration
 	all     float64

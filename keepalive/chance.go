@@ -17,8 +17,7 @@ type Moment struct {
 	Question bool
 	// Prompts is the number of human prompts so far.
 	Prompts int
-	// Pauses is the number of earlier pauses in this conversation that outlasted the cache's
-	// lifetime.
+	// Pauses is the number of earlier pauses in this conversation that outlasted the cache's lifetime.
 	Pauses int
 }
 

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// Habit names a group of pauses to learn from: a tenant, its client program and the hour of the
-// day.
+// Habit names a group of pauses to learn from: a tenant, its client program and the hour of the day.
 type Habit struct {
 	// Tenant is a keyed hash of the credential.
 	Tenant [16]byte
@@ -28,8 +27,7 @@ func Client(name string) uint64 {
 }
 
 const (
-	// shrink is the number of expected returns at which the observed pauses weigh as much as the
-	// prior.
+	// shrink is the number of expected returns at which the observed pauses weigh as much as the prior.
 	shrink = 12
 	// maxHabits limits the habits in memory.
 	maxHabits = 4096

@@ -75,8 +75,7 @@ type Stretch struct {
 	Age time.Duration
 	// Lifetime is the time that the cache would have lived without pings.
 	Lifetime time.Duration
-	// Kept reports whether the pings kept the cache alive to the end of a pause longer than
-	// Lifetime.
+	// Kept reports whether the pings kept the cache alive to the end of a pause longer than Lifetime.
 	Kept bool
 }
 

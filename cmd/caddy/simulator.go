@@ -27,8 +27,7 @@ const maxPace = time.Minute
 func init() {
 	caddy.RegisterModule(Simulator{})
 	httpcaddyfile.RegisterDirective("llm_cache_simulator", parseSimulator)
-	// This directive is registered after llm_cache, so its order is between llm_cache and
-	// reverse_proxy.
+	// This directive is registered after llm_cache, so its order is between llm_cache and reverse_proxy.
 	httpcaddyfile.RegisterDirectiveOrder("llm_cache_simulator", httpcaddyfile.Before, "reverse_proxy")
 }
 

@@ -224,8 +224,7 @@ func (a *App) Share() (*state.Share, error) {
 	return l, nil
 }
 
-// section is a module `llm_cache.<name>`, by which a feature reads its part of the app's
-// configuration.
+// section is a module `llm_cache.<name>`, by which a feature reads its part of the app's configuration.
 type section interface {
 	// Govern applies the configuration to the state once it comes into force.
 	Govern(s *state.State)
@@ -278,8 +277,7 @@ func runningOf(i *shared.Instance) *running {
 	return shared.Part(i, func() *running { return new(running) })
 }
 
-// Start opens the stores, which may fail. The configuration comes into force as soon as no other one
-// is.
+// Start opens the stores, which may fail. The configuration comes into force as soon as no other one is.
 func (a *App) Start() error {
 	if v, err := a.site(); err == nil { // no sites, no pings
 		a.http, _ = v.(*caddyhttp.App)

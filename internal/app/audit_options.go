@@ -39,8 +39,7 @@ type AuditStore interface {
 
 // AuditOptions are the options that all audit stores share.
 type AuditOptions struct {
-	// Content keeps prompts and responses as well, as the client sent and received them. Default:
-	// false.
+	// Content keeps prompts and responses as well, as the client sent and received them. Default: false.
 	Content bool `json:"content,omitempty"`
 	// Batch is the number of records that are written at once. At most 10000. Default: 500.
 	Batch int `json:"batch,omitempty"`

@@ -97,8 +97,7 @@ func (s *Sink) Refuses() bool { return s.store.strict.Load() && s.store.trouble(
 // Key returns the key that hashes tenants on record. It outlives the process.
 func (s *Sink) Key() *tenant.Key { return s.key() }
 
-// Begin registers a turn. Should the process end first, the turn is recorded with the fields known
-// now.
+// Begin registers a turn. Should the process end first, the turn is recorded with the fields known now.
 func (s *Sink) Begin(rec *audit.Record) *audit.OpenTurn { return s.queue.Begin(rec) }
 
 // End records a finished turn.

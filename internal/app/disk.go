@@ -33,23 +33,20 @@ const (
 // clients nor credentials. One process may use it at a time. While the file is unusable, sessions
 // are kept in memory only.
 type DiskStore struct {
-	// Path is the file, and may hold placeholders. Default: llm_cache/sessions.db in Caddy's data
-	// directory.
+	// Path is the file, and may hold placeholders. Default: llm_cache/sessions.db in Caddy's data directory.
 	Path string `json:"path,omitempty"`
 	// MaxSize is the approximate maximum of the file, in bytes. Beyond it the tenant with the most
 	// data loses its least recently used sessions. At least 1 MiB. Default: 1073741824 (1 GiB),
 	// some hundred thousand conversations.
 	MaxSize int64 `json:"max_size,omitempty"`
-	// TTL is the lifetime of a session in the file after its last request. At least 1m. Default:
-	// 168h.
+	// TTL is the lifetime of a session in the file after its last request. At least 1m. Default: 168h.
 	TTL caddy.Duration `json:"ttl,omitempty"`
 	// Key encrypts the file and tells tenants apart: 32 bytes in hexadecimal or base64. It may be a
 	// placeholder, such as {env.LLM_CACHE_KEY}. After a restart with another key all sessions begin
 	// anew. A running process keeps its sessions when the key changes. Default: the key in KeyFile.
 	Key string `json:"key,omitempty"`
-	// KeyFile is the file of the key, in the same form, and may hold placeholders. A missing file
-	// is created with a new key, readable by its owner only. Default: llm_cache/key in Caddy's data
-	// directory.
+	// KeyFile is the file of the key, in the same form, and may hold placeholders. A missing file is created with a
+	// new key, readable by its owner only. Default: llm_cache/key in Caddy's data directory.
 	KeyFile string `json:"key_file,omitempty"`
 
 	key    secret.Key              // set by Provision

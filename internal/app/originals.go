@@ -39,8 +39,7 @@ type Originals struct {
 	// of the credential that holds most if that is more than a quarter. At least 1 MiB.
 	// Default: 268435456 (256 MiB).
 	MaxSize int64 `json:"max_size,omitempty"`
-	// TTL is the lifetime of a text after it was last folded or restored. At least 1m. Default:
-	// 24h.
+	// TTL is the lifetime of a text after it was last folded or restored. At least 1m. Default: 24h.
 	TTL caddy.Duration `json:"ttl,omitempty"`
 
 	key secret.Key // set by prepare

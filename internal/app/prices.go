@@ -33,8 +33,7 @@ import (
 // PricesFrom refreshes cache rules and prices from a models file at a URL. The file is
 // kept in Caddy's storage. Neither the start nor a request waits for it.
 type PricesFrom struct {
-	// URL is the address of the models file, by http or https. It may be named by
-	// placeholders.
+	// URL is the address of the models file, by http or https. It may be named by placeholders.
 	URL string `json:"url"`
 	// Every is the time between two refreshes, 1m or more. Default: 24h.
 	Every caddy.Duration `json:"every,omitempty"`

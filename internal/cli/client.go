@@ -15,9 +15,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// StatusClient is the used part of the input that Claude Code passes to the command of its status
-// line. Versions before 2.1.251 pass no prompt_cache, nor does any version before the first
-// request.
+// StatusClient is the used part of the input that Claude Code passes to the command of its status line. Versions
+// before 2.1.251 pass no prompt_cache, nor does any version before the first request.
 type StatusClient struct {
 	// SessionID is the conversation's id, as in the client's requests.
 	SessionID string `json:"session_id"`

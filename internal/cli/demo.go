@@ -59,8 +59,7 @@ const model = "claude-sonnet-4-6"
 type DemoSum struct {
 	// Requests counts the requests.
 	Requests int
-	// Client and Actual are the costs in dollars of the client's own bytes and of the requests as
-	// sent.
+	// Client and Actual are the costs in dollars of the client's own bytes and of the requests as sent.
 	Client, Actual float64
 }
 

@@ -30,8 +30,7 @@ type target struct {
 
 type client struct {
 	name, program string
-	// api is the client's default base URL. version is the end of it that a site's address needs,
-	// too.
+	// api is the client's default base URL. version is the end of it that a site's address needs, too.
 	api, version string
 	// elsewhere returns a setting that disables base URLs, or "".
 	elsewhere func(l *launch) string

@@ -132,8 +132,7 @@ func (o *Options) Load(ctx caddy.Context) error {
 // Compressor returns the loaded compressor.
 func (o *Options) Compressor() Compressor { return o.compressor }
 
-// Use makes the caller's worker shorten texts, instead of Provision. The name stands for its
-// compressor.
+// Use makes the caller's worker shorten texts, instead of Provision. The name stands for its compressor.
 func (o *Options) Use(w *Worker, name string) { o.worker, o.key = w, name }
 
 // Cleanup releases the worker.

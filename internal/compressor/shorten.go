@@ -17,8 +17,7 @@ const (
 	maxText = 64 << 10
 	// minGain is the minimum part of a text that must go.
 	minGain = 0.1
-	// sight is the distance, in bytes, within which a word of the compressor is searched in the
-	// text.
+	// sight is the distance, in bytes, within which a word of the compressor is searched in the text.
 	sight = 48
 )
 

@@ -230,8 +230,7 @@ func (w *Worker) well(ctx context.Context, c Compressor) {
 const (
 	// quiet is the time without requests after which the worker continues.
 	quiet = 20 * time.Millisecond
-	// patience bounds the wait for quiet, as a multiple of the working time. The wait is at least
-	// quiet.
+	// patience bounds the wait for quiet, as a multiple of the working time. The wait is at least quiet.
 	patience = 50
 )
 

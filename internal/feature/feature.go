@@ -36,8 +36,7 @@ type Feature interface {
 	caddy.Module
 	// CaddyfileOptions returns the feature's options, which stand among those of llm_cache.
 	CaddyfileOptions() option.Options
-	// Open opens the feature for a site. The handler opens all features, those without configuration
-	// too.
+	// Open opens the feature for a site. The handler opens all features, those without configuration too.
 	Open(*Site) (*Part, error)
 }
 
@@ -97,8 +96,7 @@ func (s *Site) Begin() {
 
 // Part is a feature of a site. Members may be nil.
 type Part struct {
-	// Layers are the feature's layers between handler and upstream, by their names in the handler's
-	// chain.
+	// Layers are the feature's layers between handler and upstream, by their names in the handler's chain.
 	Layers map[string]Layer
 	// Sends are the kinds of internal requests that the feature sends through the site.
 	Sends selfrequest.Kind

@@ -24,8 +24,7 @@ type Options[K, O comparable, V any] struct {
 	Now func() time.Time
 	// InUse reports an entry that must neither give way nor expire. Optional.
 	InUse func(*Entry[K, O, V]) bool
-	// Dropped receives each entry that leaves the cache, for any reason, under the lock.
-	// Optional.
+	// Dropped receives each entry that leaves the cache, for any reason, under the lock. Optional.
 	Dropped func(*Entry[K, O, V])
 }
 
@@ -145,8 +144,7 @@ func (c *Cache[K, O, V]) Use(e *Entry[K, O, V]) {
 // UsedAt sets the time of an entry's last use, which may lie before the cache was made.
 func (c *Cache[K, O, V]) UsedAt(e *Entry[K, O, V], at time.Time) { e.used = at }
 
-// Resize accounts for another size of an entry. Nothing gives way to it before the next
-// [Cache.Put].
+// Resize accounts for another size of an entry. Nothing gives way to it before the next [Cache.Put].
 func (c *Cache[K, O, V]) Resize(e *Entry[K, O, V], size int64) {
 	more := size - e.size
 	e.size = size

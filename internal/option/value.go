@@ -122,8 +122,7 @@ func Parsed(parse func(string) error, what string) Option {
 		if len(args) == 0 {
 			return d.ArgErr()
 		}
-		// Several words are more often a mistake in the value, such as 640 MB, than too many
-		// values.
+		// Several words are more often a mistake in the value, such as 640 MB, than too many values.
 		s := strings.Join(args, " ")
 		if len(args) > 1 || parse(s) != nil {
 			return d.Errf("%s: %q is not %s", name, s, what)

@@ -1,8 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package state is an open session store, with everything that belongs to its sessions. It outlives
-// reloads.
+// Package state is an open session store, with everything that belongs to its sessions. It outlives reloads.
 package state
 
 import (

@@ -27,8 +27,7 @@ const (
 	Paper       = "#fdfdfb"
 )
 
-// Canvas is a drawing in progress. It is self-contained: no scripts, fonts or external style
-// sheets.
+// Canvas is a drawing in progress. It is self-contained: no scripts, fonts or external style sheets.
 type Canvas struct {
 	b strings.Builder
 }

@@ -30,8 +30,7 @@ type Keeper struct {
 	// Store tells which conversations another process has continued and keeps warm. Optional.
 	Store *sessioncache.Store
 
-	// Watcher receives the pings and their pauses. It must be set before the first request.
-	// Optional.
+	// Watcher receives the pings and their pauses. It must be set before the first request. Optional.
 	Watcher Watcher
 
 	sender  *selfrequest.Sender
@@ -136,8 +135,7 @@ func init() { // a variable would put the gauge into the initialization order
 	})
 }
 
-// ForgetSession implements [state.Forgetter]: it removes the pings of a session and their
-// credentials.
+// ForgetSession implements [state.Forgetter]: it removes the pings of a session and their credentials.
 func (k *Keeper) ForgetSession(x *sessioncache.Session) { k.Schedule.Forget(x.ID()) }
 
 // Budget implements [state.Holder], for the last requests of idle conversations, compressed.

@@ -113,8 +113,7 @@ type Limits struct {
 	// Hourly limits the cost of all pings within an hour, in US dollars. With a limit, models
 	// without a known price are not pinged. Default: no limit.
 	Hourly float64 `json:"hourly,omitempty"`
-	// TenantHourly limits the cost of one tenant's pings within an hour, in US dollars. Default: no
-	// limit.
+	// TenantHourly limits the cost of one tenant's pings within an hour, in US dollars. Default: no limit.
 	TenantHourly float64 `json:"tenant_hourly,omitempty"`
 	// InFlight is the maximum number of pings in flight. Range: 1 to 1000. Default: 4.
 	InFlight int `json:"in_flight,omitempty"`

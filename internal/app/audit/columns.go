@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// columns are the columns of the table of turns in every database, in the order of values and
-// targets.
+// columns are the columns of the table of turns in every database, in the order of values and targets.
 var columns = []string{
 	"id", "at", "turns", "kind", "tenant", "user_id", "session", "conversation", "client", "model", "client_format",
 	"upstream_format",

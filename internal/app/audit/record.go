@@ -140,8 +140,7 @@ type Record struct {
 	// Stream reports whether the response was streamed.
 	Stream bool `json:"stream,omitempty"`
 
-	// OriginalTokens and SentTokens are estimates of the client's prompt and of the prompt sent
-	// upstream.
+	// OriginalTokens and SentTokens are estimates of the client's prompt and of the prompt sent upstream.
 	OriginalTokens int64 `json:"original_tokens"`
 	// SentTokens: see OriginalTokens.
 	SentTokens int64 `json:"sent_tokens"`
@@ -180,10 +179,9 @@ type Record struct {
 	// WouldSaveUSD: see WouldSave.
 	WouldSaveUSD float64 `json:"would_save_usd,omitempty"`
 
-	// Translation and TranslationUSD are the savings of the cache marker that a translation to the
-	// Messages API adds, in units and in US dollars. They are negative while a prefix was written
-	// and not yet read. ClientBilled assumes the same translation, so no other saving includes
-	// these.
+	// Translation and TranslationUSD are the savings of the cache marker that a translation to the Messages API adds,
+	// in units and in US dollars. They are negative while a prefix was written and not yet read. ClientBilled assumes
+	// the same translation, so no other saving includes these.
 	Translation float64 `json:"translation,omitempty"`
 	// TranslationUSD: see Translation.
 	TranslationUSD float64 `json:"translation_usd,omitempty"`
@@ -201,8 +199,7 @@ type Record struct {
 	Removed int64 `json:"removed,omitempty"`
 	// Rewritten: see Folded.
 	Rewritten int64 `json:"rewritten,omitempty"`
-	// Break is the reason for a cache miss: the upstream's cache held less than expected. Empty
-	// otherwise.
+	// Break is the reason for a cache miss: the upstream's cache held less than expected. Empty otherwise.
 	Break string `json:"break,omitempty"`
 	// FoldMisses is the number of misses of folded text in this turn: the model asked for the text,
 	// read its file again, or an edit did not find its place.
@@ -318,8 +315,7 @@ func ClientName(agent string) string {
 	return strings.ToLower(strings.Clone(agent[:min(len(agent), maxClient)]))
 }
 
-// TenantKey returns the first 16 bytes of a tenant's key, decoded from its hexadecimal name on
-// record.
+// TenantKey returns the first 16 bytes of a tenant's key, decoded from its hexadecimal name on record.
 func TenantKey(s string) (t [16]byte) {
 	if b, err := hex.DecodeString(s); err == nil {
 		copy(t[:], b)

@@ -49,8 +49,7 @@ type Sum struct {
 	ClientCost float64 `json:"client_cost"`
 	USD        float64 `json:"usd"`
 	ClientUSD  float64 `json:"client_usd"`
-	// WouldSave and WouldSaveUSD are the net savings of edits that the policy observe only
-	// computed.
+	// WouldSave and WouldSaveUSD are the net savings of edits that the policy observe only computed.
 	WouldSave    float64 `json:"would_save"`
 	WouldSaveUSD float64 `json:"would_save_usd"`
 	// Translation and TranslationUSD are the savings of the cache markers that translations add. No
@@ -230,8 +229,7 @@ type Identity struct {
 	// User is the name of the user, and Client that of the program.
 	User   string `json:"user"`
 	Client string `json:"client"`
-	// Estimated reports that cache reads are our estimate, because the upstream does not report
-	// them.
+	// Estimated reports that cache reads are our estimate, because the upstream does not report them.
 	Estimated bool `json:"estimated,omitempty"`
 }
 

@@ -76,8 +76,7 @@ func guarded(f func() error) (err error) {
 	return f()
 }
 
-// wait blocks until a batch is full or the interval has passed. It returns false once the queue is
-// closing.
+// wait blocks until a batch is full or the interval has passed. It returns false once the queue is closing.
 func (q *Queue) wait() bool {
 	timer := time.NewTimer(q.options().Interval)
 	defer timer.Stop()

@@ -92,8 +92,7 @@ type Budget struct {
 	Share float64 `json:"share"`
 	// Ends is the end of the budget's period.
 	Ends time.Time `json:"ends"`
-	// Soft reports that the budget refuses nothing. Refused reports that it refuses the next
-	// request.
+	// Soft reports that the budget refuses nothing. Refused reports that it refuses the next request.
 	Soft    bool `json:"soft"`
 	Refused bool `json:"refused"`
 }

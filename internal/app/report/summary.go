@@ -72,9 +72,8 @@ type Summary struct {
 	// Stages are the net savings by stage. A turn's saving is shared by the tokens that each
 	// stage's edits remove from it, earlier edits included: an edit counts as long as it stays.
 	Stages []Part `json:"stages"`
-	// Epochs are the net savings of conversations from their first fold on, shared by the tokens
-	// that each epoch removed. They include the turn that pays for a fold and the turns that
-	// benefit.
+	// Epochs are the net savings of conversations from their first fold on, shared by the tokens that each epoch
+	// removed. They include the turn that pays for a fold and the turns that benefit.
 	Epochs []Part `json:"epochs"`
 	// Breaks counts the turns with a cache miss by cause.
 	Breaks []Part `json:"breaks"`

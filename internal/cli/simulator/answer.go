@@ -67,8 +67,7 @@ type Failure struct {
 	// Code is the error_code in the details of an error of the Messages API, and the code of an
 	// error of OpenAI. Default: none.
 	Code string
-	// Unsupported lists the members named in the details of an error of the Messages API. Default:
-	// none.
+	// Unsupported lists the members named in the details of an error of the Messages API. Default: none.
 	Unsupported []string
 	// Param is the parameter named in an error of OpenAI. Default: none.
 	Param string
@@ -101,8 +100,7 @@ func encode(v any) []byte {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		// Only types of this package are encoded, and a script's inputs were validated when it was
-		// parsed.
+		// Only types of this package are encoded, and a script's inputs were validated when it was parsed.
 		panic("simulator: " + err.Error())
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))

@@ -17,8 +17,7 @@ const deepestSchema = 8
 
 // inShape returns a text in the JSON schema that a request demands, "" without a schema.
 func inShape(v *wire.View) string {
-	// Clients that ask a model for a decision retry endlessly if its answer does not match the
-	// schema.
+	// Clients that ask a model for a decision retry endlessly if its answer does not match the schema.
 	if v.Reply.OutputConfig.Empty() {
 		return ""
 	}

@@ -41,8 +41,7 @@ type Step struct {
 	Calls []ScriptCall `json:"calls,omitempty"`
 	// StopReason overrides the reason for the end of the answer.
 	StopReason string `json:"stop_reason,omitempty"`
-	// Status replaces the content by an error of this HTTP status, with the type Error and the text
-	// Message.
+	// Status replaces the content by an error of this HTTP status, with the type Error and the text Message.
 	Status int `json:"status,omitempty"`
 	// Error: see Status. Default: the API's type for the status.
 	Error string `json:"error,omitempty"`

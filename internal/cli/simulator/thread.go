@@ -19,8 +19,7 @@ import (
 // threadsBeta is the value in Anthropic-Beta that requests of a thread need.
 const threadsBeta = "message-threads-2026-08-12"
 
-// threadLife is the lifetime of a thread after its last request, mostThreads the maximum of
-// threads.
+// threadLife is the lifetime of a thread after its last request, mostThreads the maximum of threads.
 const (
 	threadLife = 5 * time.Minute
 	maxThreads = 1024
@@ -45,8 +44,7 @@ func threadFailure(status int, code, message string) *Failure {
 	return &Failure{Status: status, Code: code, Message: message}
 }
 
-// unthreaded lists members that no request of a thread may have, besides those of
-// [Handler.Unthreaded].
+// unthreaded lists members that no request of a thread may have, besides those of [Handler.Unthreaded].
 var unthreaded = []string{"fallbacks"}
 
 // unsupported refuses a request of a thread that has such members.

@@ -14,8 +14,7 @@ import (
 type Session struct {
 	// Agent is the program of the conversation, Path its file.
 	Agent, Path string
-	// ID is the agent's id of the conversation. For a sub-agent it follows the parent's id and a
-	// slash.
+	// ID is the agent's id of the conversation. For a sub-agent it follows the parent's id and a slash.
 	ID string
 	// Project is the project folder, empty if it is not recorded.
 	Project string

@@ -40,8 +40,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// arm sends one conversation through its own handler, under one policy, to its own simulated
-// provider.
+// arm sends one conversation through its own handler, under one policy, to its own simulated provider.
 type arm struct {
 	policy    pipeline.Policy
 	profile   pricing.Profile

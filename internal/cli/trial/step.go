@@ -46,8 +46,7 @@ type Step struct {
 	Folded map[string]int `json:"folded,omitempty"`
 	// Removed is the number of tokens that the new edits remove from the prompt.
 	Removed int64 `json:"removed,omitempty"`
-	// Earned is the saving of the new edits until the end, less the cost of rewriting the cache for
-	// them.
+	// Earned is the saving of the new edits until the end, less the cost of rewriting the cache for them.
 	Earned float64 `json:"earned,omitempty"`
 	// Edits counts the edits of files in the answer, Harmed the harmed ones, as in [Result].
 	Edits int `json:"edits,omitempty"`

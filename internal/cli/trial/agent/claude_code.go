@@ -12,10 +12,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
 )
 
-// claudeCode sends Messages requests like Claude Code: messages before system and tools, cache
-// markers on the identity line, the main system prompt and the last block of the last message. The
-// next request sends the marked message without its marker, and a lone text of the user as a plain
-// string.
+// claudeCode sends Messages requests like Claude Code: messages before system and tools, cache markers on the
+// identity line, the main system prompt and the last block of the last message. The next request sends the marked
+// message without its marker, and a lone text of the user as a plain string.
 type claudeCode struct {
 	head, tail []byte
 	// earlier are all messages but the last, each followed by a comma.

@@ -35,8 +35,7 @@ type Options struct {
 
 // Estimate is the estimate of the handler's savings in conversations without it.
 type Estimate struct {
-	// Since and Until are the beginnings of the first and the last conversation with a recorded
-	// time.
+	// Since and Until are the beginnings of the first and the last conversation with a recorded time.
 	Since time.Time `json:"since"`
 	// Until: see Since.
 	Until time.Time `json:"until"`

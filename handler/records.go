@@ -230,8 +230,8 @@ var metrics = struct {
 	first    prometheus.Histogram
 	overhead prometheus.Histogram
 }{
-	requests: metric.CounterVec("requests_total", "Requests to model endpoints, by policy and how they ended.", "policy",
-		"outcome"),
+	requests: metric.CounterVec("requests_total",
+		"Requests to model endpoints, by policy and how they ended.", "policy", "outcome"),
 	tokens: metric.CounterOf("tokens_total",
 		"Tokens by bucket: uncached, write_5m, write_1h, read and output as upstreams reported them, removed as estimated.",
 		"bucket",

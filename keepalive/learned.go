@@ -46,7 +46,7 @@ type Learned struct {
 	counts map[Habit]count
 }
 
-// count holds the returns seen, and the returns that the prior expected.
+// count has the returns seen, and the returns that the prior expected.
 type count struct{ seen, expected float64 }
 
 // Observe counts a pause that ended in a return, or was given up, at an age.

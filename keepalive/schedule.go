@@ -91,7 +91,7 @@ type entry struct {
 	index  int  // in the heap, -1 while flying
 }
 
-// Schedule holds idle conversations, ordered by the time of their next decision. It is safe for
+// Schedule has the idle conversations, ordered by the time of their next decision. It is safe for
 // concurrent use.
 type Schedule struct {
 	mu      sync.Mutex
@@ -105,7 +105,7 @@ type Schedule struct {
 	stopped bool
 	stats   Stats
 
-	// Learned holds the observed pauses.
+	// Learned has the observed pauses.
 	Learned Learned
 }
 
@@ -195,7 +195,7 @@ func (s *Schedule) Configure(o Options) {
 	s.fit()
 }
 
-// SetMemory changes the limit of the payloads held, in bytes.
+// SetMemory changes the limit of the payloads in memory, in bytes.
 func (s *Schedule) SetMemory(n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,7 +203,7 @@ func (s *Schedule) SetMemory(n int64) {
 	s.fit()
 }
 
-// Bytes is the memory of the payloads held.
+// Bytes is the memory of the payloads.
 func (s *Schedule) Bytes() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -30,7 +30,7 @@ import (
 //
 // Features have routes of their own beside these, such as /llm_cache/keepalive.
 //
-// A page holds `limit` sessions, 100 by default and 1000 at most, in the order of their creation.
+// A page has `limit` sessions, 100 by default and 1000 at most, in the order of their creation.
 // `total` is the number of all sessions. `next` is absent on the last page; elsewhere `?after=`
 // with its value returns the next page. Sessions that begin or end in between move none of the
 // others. `?client=` selects the sessions of the id that a client gives its conversations
@@ -39,7 +39,7 @@ import (
 // Deleting a session deletes its conversations, pings, folded texts and the credential for pings.
 // The records of the audit store stay.
 //
-// Ids are hashes. Responses hold counters, sizes, warmth and a summary of the edit ledger, never
+// Ids are hashes. Responses have counters, sizes, warmth and a summary of the edit ledger, never
 // content, keys or credentials.
 type Admin struct{ instance *shared.Instance }
 

@@ -150,8 +150,8 @@ func newDimension(name string, maxNames int) *dimension {
 				"the others as they were.", name, maxNames), name, "kind"),
 		tokens: metric.NewCounterVec(name+"_tokens_total",
 			fmt.Sprintf("Tokens by %s: prompt, read (the part of it that came from a cache) and output.", name), name, "bucket"),
-		turns: metric.NewCounterVec(name+"_turns_total", fmt.Sprintf("Turns, which are requests of clients, by %s.", name),
-			name),
+		turns: metric.NewCounterVec(name+"_turns_total",
+			fmt.Sprintf("Turns, which are requests of clients, by %s.", name), name),
 	}
 }
 

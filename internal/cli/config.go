@@ -28,8 +28,8 @@ func (e *exam) config(ctx context.Context) {
 		e.look("server %s of the configuration", name.String())
 		for _, key := range []string{"write_timeout", "read_timeout"} {
 			if d := duration(server.Get(key)); d > 0 && d < 5*time.Minute {
-				e.find("server "+name.String(), "%s is %s: answers of minutes are cut off. Take it away, or set 10m at least.", key,
-					d)
+				e.find("server "+name.String(), "%s is %s: answers of minutes are cut off. Take it away, or set 10m at least.",
+					key, d)
 			}
 		}
 		e.exposed(server)
@@ -112,8 +112,8 @@ func (e *exam) headers(proxy gjson.Result) {
 		case "Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key":
 			variable, isVariable := strings.CutPrefix(strings.Trim(strings.TrimPrefix(value, "Bearer "), "{}"), "env.")
 			if isVariable && e.Getenv(variable) == "" {
-				e.note("reverse_proxy", "header_up %s takes its key from %s, which is not set here. Set it where Caddy runs.",
-					key, variable)
+				e.note("reverse_proxy",
+					"header_up %s takes its key from %s, which is not set here. Set it where Caddy runs.", key, variable)
 			} else if strings.TrimSpace(strings.TrimPrefix(value, "Bearer")) == "" {
 				e.note("reverse_proxy",
 					"header_up %s writes an empty key: the variable in it is not set here. Set it where Caddy runs.", key)

@@ -52,7 +52,6 @@ would save is told by estimate.
 	}
 }
 
-// model gives the rules and prices of the simulated providers.
 const model = "claude-sonnet-4-6"
 
 // DemoSum is the result of the conversation.
@@ -186,7 +185,6 @@ func post(ctx context.Context, url string, body []byte) error {
 	return nil
 }
 
-// demoFiles are the files that the agent reads in each task.
 var demoFiles = []string{"config", "pool", "handler", "query"}
 
 func text(s string) map[string]any { return map[string]any{"type": "text", "text": s} }

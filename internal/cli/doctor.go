@@ -74,7 +74,7 @@ func Examine(ctx context.Context, p Patient) (looked []string, findings []Findin
 var userinfo = regexp.MustCompile(`(//)[^/@\s"]+@|[^/@\s"]+:[^/@\s"]+@`)
 
 func say(what string, args ...any) string {
-	// Findings are shown to others for help, and base URLs and proxies may hold passwords.
+	// Findings are shown to others for help, and base URLs and proxies may have passwords.
 	return userinfo.ReplaceAllString(fmt.Sprintf(what, args...), "${1}xxxxx@")
 }
 

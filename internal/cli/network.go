@@ -18,7 +18,6 @@ import (
 	"time"
 )
 
-// skew is the tolerated difference of clocks.
 const skew = 5 * time.Minute
 
 // upstream tries a site's upstream, without a credential.
@@ -135,7 +134,6 @@ func (e *exam) clock(who string, h http.Header) {
 	}
 }
 
-// reason returns the innermost cause of an error.
 func reason(err error) string {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Err.Error()

@@ -26,7 +26,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// statuslinePatience bounds the duration of a status line.
 const statuslinePatience = 800 * time.Millisecond
 
 // StatuslineCommand returns the subcommand `statusline` of `caddy llm-cache`.

@@ -63,8 +63,8 @@ client's.
 func runWrapped(cmd *cobra.Command, site string, args []string) (int, error) {
 	i := slices.IndexFunc(clients, func(c client) bool { return c.name == args[0] })
 	if i < 0 {
-		return caddy.ExitCodeFailedStartup, fmt.Errorf("wrap: client must be one of %s, got %q", strings.Join(names(), ", "),
-			args[0])
+		return caddy.ExitCodeFailedStartup, fmt.Errorf("wrap: client must be one of %s, got %q",
+			strings.Join(names(), ", "), args[0])
 	}
 	c := clients[i]
 	path, err := exec.LookPath(c.program)

@@ -39,7 +39,7 @@ var models = shared.NewPool[*loadedModel]()
 // loadedModel is a model that is read on first use.
 type loadedModel struct {
 	shared.Pins
-	mu     sync.RWMutex // held for reading while the model runs
+	mu     sync.RWMutex // locked for reading while the model runs
 	open   func() (*lingua.Model, error)
 	closed bool
 }

@@ -106,7 +106,7 @@ type Part struct {
 	Serve func(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) (served bool, err error)
 	// Arrive is called when a request has arrived.
 	Arrive func()
-	// Complete returns the whole conversation of a partial request, which holds its end only; nil if it is
+	// Complete returns the whole conversation of a partial request, which has its end only; nil if it is
 	// not known. room reserves memory for a body.
 	Complete func(r *http.Request, p *Request, v *wire.View, room func(int64) bool) *wire.View
 	// Attend returns the writer of the answer to a request, nil for none. stamp writes the headers that

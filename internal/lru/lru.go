@@ -28,7 +28,7 @@ type Options[K, O comparable, V any] struct {
 	Dropped func(*Entry[K, O, V])
 }
 
-// Cache holds values by keys. Its methods, [Cache.Lock] apart, need its lock, which all
+// Cache stores values by keys. Its methods, [Cache.Lock] apart, need its lock, which all
 // caches of one pool share; a cache without a pool and without a TTL may be guarded by
 // any other lock.
 type Cache[K, O comparable, V any] struct {

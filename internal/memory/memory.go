@@ -40,7 +40,7 @@ type Part struct {
 
 // The parts. Their sum is 100 %.
 var (
-	// Sessions hold hashes and prices of conversations, without which no edit is stable and
+	// Sessions are hashes and prices of conversations, without which no edit is stable and
 	// no bill is right: every other part is of no use to a forgotten session.
 	Sessions = Part{"sessions", 35}
 	// Bodies are requests in flight, in all forms in which they lie in memory at once.
@@ -55,7 +55,7 @@ var (
 	// Sockets are the conversations on clients' WebSockets. A client of a forgotten
 	// conversation sends all of it again.
 	Sockets = Part{"sockets", 5}
-	// Origin holds the bodies that edges go on from. An edge uploads a forgotten one again.
+	// Origin are the bodies that edges go on from. An edge uploads a forgotten one again.
 	Origin = Part{"origin", 5}
 	// Originals are folded texts, each of them short. A forgotten text is lost to the model
 	// unless the client or the disk still has it.

@@ -16,7 +16,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// Pool holds open values by key. Each configuration that uses a value has a share of it, and each
+// Pool stores open values by key. Each configuration that uses a value has a share of it, and each
 // request that runs on it a pin. A value closes once both are gone; until then the next
 // configuration with the same key gets it again. Two values of one key are never open at once. The
 // zero Pool is ready to use.

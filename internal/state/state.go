@@ -58,7 +58,7 @@ type State struct {
 	originals *lru.Pool[sessioncache.Tenant]
 	budget    atomic.Int64 // of memory
 
-	making sync.Mutex // held while a part is made
+	making sync.Mutex // locked while a part is made
 	mu     sync.Mutex
 	parts  []any
 
@@ -89,7 +89,7 @@ type (
 	// Stopper ends its background work. It is called when no configuration is left, and
 	// may be called again.
 	Stopper interface{ Stop() }
-	// Holder holds memory, which takes a part of the budget.
+	// Holder takes memory, which takes a part of the budget.
 	Holder interface {
 		Budget() memory.Part
 		Bytes() int64

@@ -23,7 +23,7 @@ import (
 // Keeper sends the pings of one session store. It outlives configurations, as the store does. A
 // ping takes the route of the configuration that runs when the ping is due.
 type Keeper struct {
-	// Schedule holds the idle conversations and the times of their pings.
+	// Schedule has the idle conversations and the times of their pings.
 	Schedule *keepalive.Schedule
 	// Tiers compares the lifetimes of the cache.
 	Tiers keepalive.Tiers

@@ -176,7 +176,7 @@ func (l *Spending) thin(now time.Time) {
 	}
 }
 
-// of returns the account of a user. The caller holds the lock.
+// of returns the account of a user. The caller has the lock.
 func (l *Spending) of(hash, name string, now time.Time) *account {
 	if l.accounts == nil {
 		l.accounts = map[string]*account{}
@@ -307,8 +307,7 @@ func (l *Spending) Standings(all []Budget, now time.Time) (out []Standing) {
 		}
 	}
 	slices.SortFunc(out, func(a, b Standing) int {
-		return cmp.Or(cmp.Compare(b.Share, a.Share),
-			cmp.Compare(a.User, b.User))
+		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.User, b.User))
 	})
 	return out
 }

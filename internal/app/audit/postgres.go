@@ -25,7 +25,7 @@ type Postgres struct {
 	ready atomic.Bool
 }
 
-// CheckDSN returns an error for an invalid connection string or URL. The error holds no password.
+// CheckDSN returns an error for an invalid connection string or URL. The error has no password.
 func CheckDSN(dsn string) error {
 	_, err := pgxpool.ParseConfig(dsn)
 	return err

@@ -153,7 +153,7 @@ type Record struct {
 	// reported no usage, or the response was cut before its usage.
 	Estimated int64 `json:"estimated,omitempty"`
 	// Bounded reports that the upstream reported more tokens than the model's window or the
-	// request's limit on the response allows. Billed then holds the maximum.
+	// request's limit on the response allows. Billed then has the maximum.
 	Bounded bool `json:"bounded,omitempty"`
 	// ClientBilled is the bill that the client's own bytes would have had, by the cache rules.
 	ClientBilled Tokens `json:"client_billed"`
@@ -199,7 +199,7 @@ type Record struct {
 	Removed int64 `json:"removed,omitempty"`
 	// Rewritten: see Folded.
 	Rewritten int64 `json:"rewritten,omitempty"`
-	// Break is the reason for a cache miss: the upstream's cache held less than expected. Empty otherwise.
+	// Break is the reason for a cache miss: the upstream's cache had less than expected. Empty otherwise.
 	Break string `json:"break,omitempty"`
 	// FoldMisses is the number of misses of folded text in this turn: the model asked for the text,
 	// read its file again, or an edit did not find its place.

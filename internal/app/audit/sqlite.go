@@ -130,8 +130,8 @@ func openSQLite(path, mode string, pragmas ...string) (*SQLite, error) {
 	if !file.Mode().IsRegular() { // SQLite would block for ever on a pipe
 		return nil, fmt.Errorf("audit: %s is no regular file: %w", path, os.ErrPermission)
 	}
-	query := url.Values{"mode": {mode}, "_txlock": {"immediate"}, "_pragma": append([]string{"busy_timeout(5000)"},
-		pragmas...)}
+	query := url.Values{"mode": {mode}, "_txlock": {"immediate"},
+		"_pragma": append([]string{"busy_timeout(5000)"}, pragmas...)}
 	name := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: query.Encode()}
 	db, err := sql.Open("sqlite", name.String())
 	if err != nil {
@@ -251,8 +251,8 @@ func (s *SQLite) Each(ctx context.Context, since time.Time, f func(*Record) erro
 // Content returns the content of a turn, nil if none was stored.
 func (s *SQLite) Content(ctx context.Context, id ID) (*Content, error) {
 	var prompt, answer []byte
-	err := s.db.QueryRowContext(ctx, "SELECT prompt, answer FROM contents WHERE turn = ?", id.String()).Scan(&prompt,
-		&answer)
+	row := s.db.QueryRowContext(ctx, "SELECT prompt, answer FROM contents WHERE turn = ?", id.String())
+	err := row.Scan(&prompt, &answer)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}

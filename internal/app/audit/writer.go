@@ -69,7 +69,7 @@ var ErrPanic = errors.New("recovered from a panic")
 func guarded(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			// The value may quote a record, so the error holds its type only.
+			// The value may quote a record, so the error has its type only.
 			err = fmt.Errorf("%w: %T", ErrPanic, p)
 		}
 	}()

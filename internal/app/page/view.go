@@ -14,7 +14,7 @@ import (
 type View struct {
 	// Now is the moment, by the server's clock.
 	Now time.Time `json:"now"`
-	// Today holds the turns of today.
+	// Today has the turns of today.
 	Today audit.Today `json:"today"`
 	// Sessions are the sessions in memory.
 	Sessions Sessions `json:"sessions"`
@@ -34,7 +34,7 @@ type Sessions struct {
 	// expected to be cached upstream.
 	Total int `json:"total"`
 	Warm  int `json:"warm"`
-	// List holds the sessions used last, the latest first.
+	// List has the sessions used last, the latest first.
 	List []Session `json:"list"`
 }
 

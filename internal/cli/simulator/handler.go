@@ -45,7 +45,7 @@ const (
 type Handler struct {
 	// Cache is the simulated prefix cache. Required.
 	Cache *pricing.Simulator
-	// Script holds the answers to requests that offer tools. Default: every request gets a short text.
+	// Script has the answers to requests that offer tools. Default: every request gets a short text.
 	Script *Script
 	// Pace is the time before each event of a stream. Default: none.
 	Pace time.Duration

@@ -50,7 +50,6 @@ type interactionsObject struct {
 	Model   string             `json:"model"`
 }
 
-// steps returns the answer's blocks as steps.
 func (interactions) steps(a *Answer) []interactionsStep {
 	steps := make([]interactionsStep, 0, len(a.Blocks)+1)
 	signed := false

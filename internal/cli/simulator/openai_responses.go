@@ -84,7 +84,6 @@ func (responses) usage(u wire.Usage) *responsesUsage {
 	}
 }
 
-// items returns the answer's blocks as items.
 func (responses) items(c *query) []responsesItem {
 	// The answer to a compaction_trigger is one compaction item.
 	if last := c.view.Blocks[len(c.view.Blocks)-1]; gjson.GetBytes(c.view.Bytes(last.Span),

@@ -12,7 +12,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// deepestSchema bounds the depth of a schema.
 const deepestSchema = 8
 
 // inShape returns a text in the JSON schema that a request demands, "" without a schema.

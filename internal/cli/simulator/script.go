@@ -175,7 +175,6 @@ func (s *Script) answer(v *wire.View) *Answer {
 	return s.steps[at].answer(at)
 }
 
-// take returns the next step's answer.
 func (s *Script) take() *Answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,7 +13,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// maxStored bounds the stored responses, in bytes.
 const maxStored = 64 << 20
 
 // stored has the items of the stored responses by credential and id, output included.

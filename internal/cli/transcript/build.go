@@ -265,5 +265,4 @@ func millis(n int64) time.Time {
 	return time.UnixMilli(n).UTC()
 }
 
-// blank reports whether a text is blank.
 func blank(s string) bool { return strings.TrimSpace(s) == "" }

@@ -119,7 +119,7 @@ type Header struct {
 	Offset float64 `json:"t_offset"`
 	// System is the recorded system prompt as content blocks, if any.
 	System []json.RawMessage `json:"system,omitempty"`
-	// Fit is the estimate of the tokens that recorded prompts held beyond the messages.
+	// Fit is the estimate of the tokens that recorded prompts had beyond the messages.
 	Fit struct {
 		TokensPerChar float64 `json:"tokens_per_char"`
 		Overhead      float64 `json:"overhead_tokens"`

@@ -19,7 +19,7 @@ type Source struct {
 	Agent string
 	// Path is the file.
 	Path string
-	// Session is the conversation, if the file holds many.
+	// Session is the conversation, if the file has many.
 	Session string
 	// Bytes is the size of the source.
 	Bytes int64
@@ -35,7 +35,7 @@ type agent struct {
 	owns func(path string) bool
 	// knows reports whether the start of a file is written by this agent.
 	knows func(start []byte) bool
-	// list returns the conversations of a file that may hold many.
+	// list returns the conversations of a file that may have many.
 	list func(path string) ([]Source, error)
 	// read reads a source.
 	read func(s Source) ([]*Session, error)
@@ -220,8 +220,8 @@ func beginning(path string) ([]byte, error) {
 func (s Source) Read() ([]*Session, error) {
 	i := slices.IndexFunc(agents, func(a agent) bool { return a.name == s.Agent })
 	if i < 0 {
-		return nil, fmt.Errorf("transcript %s: agent must be one of %s, got %q", s.Path, strings.Join(Agents(), ", "),
-			s.Agent)
+		return nil, fmt.Errorf("transcript %s: agent must be one of %s, got %q",
+			s.Path, strings.Join(Agents(), ", "), s.Agent)
 	}
 	sessions, err := agents[i].read(s)
 	if err != nil {

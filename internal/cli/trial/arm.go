@@ -210,7 +210,6 @@ func (a *arm) parse(_ context.Context, f wire.Format, body []byte) (*wire.View, 
 	return v, nil
 }
 
-// done records the bill of a request.
 func (a *arm) done(_ context.Context, u wire.Usage, refused *pricing.APIError) {
 	u.Output = 0 // equal with and without the handler
 	if a.internal != 0 {
@@ -225,6 +224,7 @@ func (a *arm) done(_ context.Context, u wire.Usage, refused *pricing.APIError) {
 		a.result.refuse(refused)
 		return
 	}
+	// The next work of this arm begins after the response.
 	a.clock.set(a.request.end)
 }
 

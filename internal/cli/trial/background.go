@@ -73,10 +73,8 @@ func (a *arm) breaks(tokens int) bool {
 	return true
 }
 
-// long is the number of requests above which a conversation counts as long.
 const long = 60
 
-// writeBackground writes the results of idle folding.
 func (r *Combination) writeBackground(w io.Writer) error {
 	var all, longer Result
 	for i := range r.Conversations {

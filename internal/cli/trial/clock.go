@@ -68,7 +68,7 @@ func (t *task) Reset(delay time.Duration) bool {
 	return waited
 }
 
-// remove takes a task out of those waiting. The lock is held.
+// remove takes a task out of those waiting. The clock must be locked.
 func (c *recordedClock) remove(t *task) bool {
 	for i, o := range c.waiting {
 		if o == t {

@@ -103,7 +103,6 @@ func (d *drive) run(ctx context.Context) error {
 	return nil
 }
 
-// part sends the requests of one trace.
 func (d *drive) part(ctx context.Context, t *recording.Trace) error {
 	next, err := t.Next()
 	if err != nil {
@@ -219,6 +218,7 @@ func (d *drive) time(r *request, from time.Time, c *recording.Call) {
 	default:
 		r.at = d.now.Add(unrecorded)
 	}
+	// Time never goes back, though recorded times may.
 	if r.at.Before(d.now) {
 		r.at = d.now
 	}

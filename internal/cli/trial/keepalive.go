@@ -75,7 +75,6 @@ func (a *arm) Resumed(p pinger.Pause) {
 	a.result.PingSaved += p.Saved
 }
 
-// writePings writes the results of pings.
 func (r *Combination) writePings(w io.Writer) {
 	if r.Total.Pings+r.Total.TailPings == 0 {
 		return

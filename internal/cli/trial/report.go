@@ -164,9 +164,9 @@ func (r *Combination) writeText(w io.Writer) error {
 	return err
 }
 
-// writeRow writes one line of a table.
 func (r *Result) writeRow(w io.Writer) {
 	b, s := r.Base, r.Sent
+	// Buckets that differ are written as before→after.
 	fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d/%d\t%d\t%d\t%d\t%d\t\n",
 		r.Conversation, r.Calls, thousands(int64(r.BaseCost)), thousands(int64(r.Cost)), figure.Change(r.CostRatio()),
 		figure.Change(r.TokenRatio()),

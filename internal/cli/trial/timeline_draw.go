@@ -181,7 +181,6 @@ func (c *chart) pauses() {
 	}
 }
 
-// epochs marks the epochs with their savings.
 func (c *chart) epochs() {
 	order := slices.Clone(c.t.Epochs)
 	slices.SortStableFunc(order, func(a, b EpochSpan) int { return cmp.Compare(b.Decision.Removed, a.Decision.Removed) })

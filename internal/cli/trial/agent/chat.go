@@ -131,7 +131,7 @@ func (c *chat) user(m *recording.Message) {
 		} else if result[0] == '[' {
 			var texts []json.RawMessage
 			gjson.ParseBytes(b.Content).ForEach(func(_, v gjson.Result) bool {
-				// Tool messages cannot hold images, so these go into the user message.
+				// Tool messages cannot have images, so these go into the user message.
 				if v.Get("type").String() == "image" {
 					parts, text = append(parts, json.RawMessage(v.Raw)), false
 				} else {

@@ -178,7 +178,6 @@ func (c *codex) parts(blocks []json.RawMessage) {
 
 func (c *codex) Body() []byte { return c.body(c.items, c.tail) }
 
-// summons is Codex's request for a summary.
 const summons = `{"type":"message","id":"msg_compact","role":"user","content":[{"type":"input_text","text":"You are ` +
 	`performing a CONTEXT CHECKPOINT COMPACTION. Create a handoff summary for another LLM that will resume the task."}]}`
 

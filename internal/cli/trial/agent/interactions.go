@@ -57,7 +57,6 @@ func (c *interactions) Add(messages []recording.Message) {
 	}
 }
 
-// answer appends the steps of an answer.
 func (c *interactions) answer(m *recording.Message) {
 	signed := false
 	for i := range m.Content {

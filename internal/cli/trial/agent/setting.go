@@ -40,7 +40,7 @@ type Summarizer interface {
 
 type tool struct{ name, description string }
 
-// setting holds the parts of a request around its messages.
+// setting has the parts of a request around its messages.
 type setting struct {
 	session string
 	// system are the recorded blocks of the system prompt. Without them filler is the length of a

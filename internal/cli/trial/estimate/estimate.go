@@ -111,7 +111,6 @@ type talk struct {
 	result   *trial.Result
 }
 
-// lengths are the bounds of the groups by length.
 var lengths = []struct {
 	name string
 	upTo int

@@ -219,7 +219,6 @@ func (p *part) add(c *Call) {
 // fillerTokens is the number of tokens of package pricing for a character of a system prompt.
 const fillerTokens = 0.27
 
-// assemble builds a conversation from its parts.
 func assemble(parts []*part) *Conversation {
 	sort.Slice(parts, func(i, j int) bool {
 		a, b := parts[i].head, parts[j].head

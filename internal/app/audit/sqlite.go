@@ -130,8 +130,8 @@ func openSQLite(path, mode string, pragmas ...string) (*SQLite, error) {
 	if !file.Mode().IsRegular() { // SQLite would block for ever on a pipe
 		return nil, fmt.Errorf("audit: %s is no regular file: %w", path, os.ErrPermission)
 	}
-	query := url.Values{"mode": {mode}, "_txlock": {"immediate"},
-		"_pragma": append([]string{"busy_timeout(5000)"}, pragmas...)}
+	pragmas = append([]string{"busy_timeout(5000)"}, pragmas...)
+	query := url.Values{"mode": {mode}, "_txlock": {"immediate"}, "_pragma": pragmas}
 	name := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: query.Encode()}
 	db, err := sql.Open("sqlite", name.String())
 	if err != nil {

@@ -4,11 +4,11 @@
 package llmcache
 
 import (
+	_ "embed"
 	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
@@ -34,104 +34,19 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 		}
 	}
 	if err := a.UnmarshalCaddyfile(d); err != nil {
-		if _, site := handlerOptions(new(handler.Handler), feature.All(),
-			httpcaddyfile.Helper{Dispenser: d})[d.Val()]; site && strings.Contains(err.Error(), "unrecognized option") &&
-			strings.Contains(err.Error(), " of llm_cache") {
-			return nil, d.Errf("%q is an option of a site: put it into the llm_cache of the site", d.Val())
-		}
 		return nil, err
 	}
 	return httpcaddyfile.App{Name: "llm_cache", Value: caddyconfig.JSON(a, nil)}, nil
 }
 
-// parseHandler sets up the handler from its directive, which is ordered before
-// invoke, handle and route. Every option is optional. Syntax:
+// syntax is the page with all options.
 //
-//	llm_cache [<matcher>] {
-//		upstream [<preset>] { … }, see upstream.Upstream
-//		policy cost_aware|eager|observe|off
-//		zones {
-//			frozen       <turns>
-//			hot          <turns>
-//			min_messages <messages>
-//		}
-//		admission [on|off] {
-//			passing_tests    on|off
-//			progress         on|off
-//			line_numbers     on|off
-//			search_hits      on|off
-//			echoes           on|off
-//			rereads          on|off
-//			overlaps         on|off
-//			replaced         on|off
-//		}
-//		strip_thinking [auto|on|off]
-//		compact_tool_results [auto|on|off] {
-//			min_chars <characters>
-//		}
-//		strip_narration [auto|on|off] {
-//			max_chars <characters>
-//		}
-//		prune [auto|on|off] {
-//			after   <turns>
-//			preview <lines>
-//		}
-//		expand [auto|on|off] {
-//			names <name>...
-//			usage summed|last
-//		}
-//		compress lingua2 { … }, see compressor.Options
-//		breakpoints [auto|on|off]
-//		planner {
-//			risk        <number>
-//			fold_inputs on|off
-//			restore on|off
-//		}
-//		translate         on|off
-//		buffer_tool_calls on|off|joined
-//		overlay [auto|on|off] {
-//			group           <name>
-//			billing_line    on|off
-//			system_messages on|off
-//			token_counters  on|off
-//			tool_order      on|off
-//			late_tools      on|off
-//			pins            on|off
-//			forms           on|off
-//			exact_answers   on|off
-//			thinking        on|off
-//		}
-//		queue [<name>] {
-//			slots    <requests>
-//			waiting  <requests>
-//			patience <duration>
-//		}
-//		side_requests <address>... { … }, see parseSideRequests
-//		warm         { … }, see warm.Options
-//		idle_folding { … }, see idlefold.Options
-//		heartbeat [on|off] {
-//			every <duration>
-//			open  <duration>
-//		}
-//		rejoin <duration>|off
-//		coalesce <duration>|off
-//		retain origin|threads on|off|auto|websocket on|off {
-//			memory <size>
-//			ttl    <duration>
-//		}
-//		session_header <name>
-//		tenant         <placeholder>... {
-//			ignore_credentials
-//		}
-//		max_body       <size>
-//		headers        compact|full|off
-//		health         <path>
-//		audit          on|off
-//		keepalive      { … }, see pinger.Options
-//	}
-//
-// For meanings and defaults of the options see the fields of handler.Handler,
-// upstream.Upstream and settings.Options.
+//go:embed docs/reference/caddyfile.md
+var syntax string
+
+// parseHandler sets up the handler from its directive. Every option is optional. For the syntax see
+// docs/reference/caddyfile.md, for meanings and defaults the fields of handler.Handler and of the
+// features.
 func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	d := helper.Dispenser
 	d.Next() // the name of the directive

@@ -5,6 +5,8 @@
 package llmcache
 
 import (
+	"strings"
+
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
@@ -16,6 +18,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/compressor"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/letta"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/local"
 	_ "github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/localsite" // a feature
@@ -43,6 +46,10 @@ func init() {
 	caddy.RegisterModule(compressor.HTTP{})
 
 	caddycmd.RegisterCommand(cli.Root())
+
+	_, listing, _ := strings.Cut(syntax, "\n## Syntax\n")
+	listing, _, _ = strings.Cut(listing, "\n## ")
+	option.SetSyntax(listing)
 
 	httpcaddyfile.RegisterGlobalOption("llm_cache", parseApp)
 	// The page must come after directives that refuse strangers, as reverse_proxy does.

@@ -401,7 +401,7 @@ func (s *Session) has(l *Conversation) bool {
 }
 
 // recall returns the parsed request of the most recent conversation with this first turn, pinned by
-// [wire.Known.Hold].
+// [wire.Known.Pin].
 func (s *Session) recall(first wire.Hash) *wire.Known {
 	s.Lock()
 	defer s.Unlock()

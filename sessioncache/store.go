@@ -201,7 +201,7 @@ func (st *Store) Acquire(ctx context.Context, k Key) *Session {
 }
 
 // Recall returns the last parsed request of the conversation with this first turn, see
-// [wire.Known.First]; nil if there is none. It is pinned by [wire.Known.Hold]: the caller releases
+// [wire.Known.First]; nil if there is none. It is pinned by [wire.Known.Pin]: the caller releases
 // it.
 func (st *Store) Recall(t Tenant, first wire.Hash) *wire.Known {
 	st.mu.Lock()

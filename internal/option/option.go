@@ -26,7 +26,7 @@ func Block(d *caddyfile.Dispenser, of string, known Options) error {
 		name := d.Val()
 		parse, ok := known[name]
 		if !ok {
-			return d.Errf("unrecognized option %q of %s%s", name, of, suggestion(name, known))
+			return d.Errf("unrecognized option %q of %s%s", name, of, suggestion(name, of, known))
 		}
 		if seen[name] && !repeatable[name] {
 			return d.Errf("duplicate option %q of %s", name, of)

@@ -27,8 +27,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// arrival is a request's body on its way in, and the memory that is held for it: by the
-// bytes that have come, and once a part of it has, in all the forms that it will have.
+// arrival is a request's body on its way in, and the memory that is reserved for it.
 type arrival struct {
 	httpx.Payload
 	format wire.Format
@@ -41,7 +40,6 @@ type arrival struct {
 	why   bypass // where the coding could not be undone
 }
 
-// begin opens an account of memory for the body of a request to a site.
 func (a *arrival) begin(o *site, r *http.Request, f wire.Format) {
 	a.format, a.share, a.limit, a.log = f, *budget.Of(o.store.Instance).Open(), o.up.MaxBody, o.up.Log
 	if a.forms = 2 + o.up.Forms(f); o.rewrites {
@@ -50,14 +48,14 @@ func (a *arrival) begin(o *site, r *http.Request, f wire.Format) {
 	a.share.Owner = budget.Owner{Address: address(r), Tenant: o.store.Tenants().Of(r)}
 }
 
-// address is where a request comes from, as Caddy sees it behind trusted proxies. One
-// client has all of an IPv6 /64.
+// address is the client's address, as Caddy sees it behind trusted proxies.
 func address(r *http.Request) netip.Addr {
 	text, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 	addr, err := netip.ParseAddr(text)
 	if err != nil || addr.Unmap().Is4() {
 		return addr.Unmap().WithZone("")
 	}
+	// One client has all of an IPv6 /64.
 	net, _ := addr.WithZone("").Prefix(64)
 	return net.Addr()
 }
@@ -68,6 +66,7 @@ func (a *arrival) receive(w http.ResponseWriter, r *http.Request) (err error) {
 	coding := httpx.Coding(r.Header)
 	forms := a.forms
 	if coding != "" {
+		// The coded bytes lie in memory once. The copies of the decoded body are counted below.
 		forms = 1
 	}
 	a.share.Read(forms*r.ContentLength, func() error {
@@ -90,10 +89,12 @@ func (a *arrival) receive(w http.ResponseWriter, r *http.Request) (err error) {
 		return a.share.Grow(r.Context(), forms*int64(cap(a.Data)))
 	}
 	sent := int64(cap(a.Data))
+	// The decoder's window is memory of this request, too.
 	if coding == "zstd" {
 		sent += httpx.ZstdWindow
 	}
 	httpx.Guard(a.log, "decoding a request", func() {
+		// This error stays if decoding panics.
 		a.Decoded(nil, errUndecoded)
 		a.Decoded(httpx.DecodeRequest(coding, a.Data, a.limit, func(_, _, room int) error {
 			return a.share.Grow(r.Context(), sent+a.forms*int64(room))
@@ -112,10 +113,10 @@ func (a *arrival) receive(w http.ResponseWriter, r *http.Request) (err error) {
 	return nil
 }
 
-// failBody answers, as the client's own API would, that a body could not be read. A
-// client that has left gets no answer.
+// failBody responds in the client's format that a body could not be read.
 func failBody(w http.ResponseWriter, r *http.Request, format wire.Format, err error) error {
 	e, ok := errors.AsType[caddyhttp.HandlerError](err)
+	// A client that has left gets no response.
 	if !ok || r.Context().Err() != nil {
 		return err
 	}
@@ -126,7 +127,6 @@ func failBody(w http.ResponseWriter, r *http.Request, format wire.Format, err er
 	return httpx.Fail(w, format, &translate.Failure{Status: e.StatusCode, Message: message})
 }
 
-// replace makes out the body of the request.
 func (a *arrival) replace(r *http.Request, out []byte) {
 	if body := a.body(); len(out) == len(body) && (len(out) == 0 || &out[0] == &body[0]) {
 		return
@@ -137,15 +137,12 @@ func (a *arrival) replace(r *http.Request, out []byte) {
 	httpx.SetLength(r, len(out))
 }
 
-// errUndecoded stands for a panic.
 var errUndecoded = errors.New("the body could not be decoded")
 
-// room reserves memory for a decoded body of n bytes.
 func (a *arrival) room(r *http.Request, n int64) bool {
 	return n <= a.limit && a.share.Grow(r.Context(), int64(cap(a.Data)+cap(a.Plain()))+a.forms*n) == nil
 }
 
-// body returns the body, decoded.
 func (a *arrival) body() []byte {
 	if plain := a.Plain(); plain != nil {
 		return plain
@@ -170,9 +167,9 @@ func (a *arrival) shrink(x *exchange) {
 	a.share.Set(n + (a.forms-2)*int64(sent))
 }
 
-// passUnread sends a request on of which no more than its beginning was read. Where
-// nothing that goes upstream is as the client sent it, that cannot be.
+// passUnread forwards a request of which only the beginning was read.
 func (o *site) passUnread(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, a *arrival) error {
+	// An upstream of another format cannot take the client's bytes.
 	if !o.up.Verbatim(a.format) {
 		budget.Refused()
 		o.records.count(outcomeNoRoom)
@@ -214,9 +211,7 @@ func (u *unread) Read(p []byte) (int, error) {
 // Close implements io.Closer.
 func (u *unread) Close() error { return u.rest.Close() }
 
-// headerBypass tells why a request went upstream as it came, without a look at
-// the conversation that it belongs to: the reason as in
-// caddy_llm_cache_fail_open_total.
+// headerBypass tells why a request was forwarded unmodified: the reason as in caddy_llm_cache_fail_open_total.
 const headerBypass = "X-Llm-Cache-Bypass" //nolint:gosec // G101: the name of a header
 
 // bypass is why a request goes upstream as it came, or, with a view, nowhere.
@@ -226,25 +221,22 @@ type bypass struct {
 	view   *wire.View // of a request that is refused
 }
 
-// bypasses says which requests go upstream as they came.
 type bypasses struct {
 	log     *zap.Logger
 	headers bool // to the client, too
 	met     *Strangers
 }
 
-// pass counts a request that goes upstream untouched, and tells the reason: the client in a header,
-// the operator in the log, once for each kind of client and reason. Otherwise only the bill would
-// show that a client has changed.
+// pass counts a request that is forwarded unmodified, and tells the client and the operator why.
 func (n *bypasses) pass(w http.ResponseWriter, r *http.Request, format wire.Format, b bypass) {
 	httpx.FailOpen(b.reason)
 	if n.headers {
 		w.Header()[headerBypass] = []string{b.reason}
 	}
+	// Without a warning, only the bill would show that a client has changed.
 	n.warn(r, format, b)
 }
 
-// warn writes a warning if it is the first of its kind.
 func (n *bypasses) warn(r *http.Request, format wire.Format, b bypass) {
 	client := product(r.Header)
 	fields := []zap.Field{
@@ -265,8 +257,7 @@ func product(h http.Header) string {
 	return strings.ToValidUTF8(name[:min(len(name), 64)], "")
 }
 
-// unreadable returns why a request's headers say that its body is none that
-// this handler reads, or "".
+// unreadable returns the reason why the headers rule the body out, or "".
 func unreadable(h http.Header) string {
 	switch httpx.Coding(h) {
 	case "", "gzip", "zstd":
@@ -280,8 +271,7 @@ func unreadable(h http.Header) string {
 	return ""
 }
 
-// maxStrangers bounds the warnings of a process and their memory, because clients choose their
-// names.
+// maxStrangers bounds the warnings of a process and their memory, because clients choose their names.
 const maxStrangers = 256
 
 // Strangers are the pairs of client and reason that were warned of.
@@ -290,7 +280,6 @@ type Strangers struct {
 	met map[[2]string]struct{}
 }
 
-// strangersOf returns the strangers of a state.
 func strangersOf(s *state.State) *Strangers {
 	return state.Part(s, func() *Strangers { return new(Strangers) })
 }

@@ -50,16 +50,15 @@ func maxCost(x *pipeline.Transaction, asked *wire.Reply) allowance.Spent {
 // resetFormat is the form of the time at which a budget is reset.
 const resetFormat = "Mon 2 Jan 2006 at 15:04 MST"
 
-// spentMessage is one sentence for the client: name and amount of the spent budget, and the time of
-// its reset.
+// spentMessage is the message for the client of a spent budget.
 func spentMessage(name string, v *allowance.Verdict) string {
 	return fmt.Sprintf("the budget of %s, %s, is spent (%s so far); it begins anew on %s", name, v.Budget,
 		v.Budget.Amount(v.Spent), v.Ends.Format(resetFormat))
 }
 
-// spentStatus is the status of such an answer: to the AI SDK every 429 is one to try again,
-// and opencode would wait for hours.
+// spentStatus is the status of a response about a spent budget.
 func spentStatus(agent string) int {
+	// The AI SDK retries after every 429, and opencode would wait for hours.
 	if strings.Contains(agent, "ai-sdk/") {
 		return http.StatusPaymentRequired
 	}

@@ -134,7 +134,7 @@ var chain = [...]struct {
 	}},
 }
 
-// passage holds the inputs of the layers for one request.
+// passage has the inputs of the layers for one request.
 type passage struct {
 	feature.Request
 	unkept  bool // the client gets ids of answers that no provider keeps

@@ -41,9 +41,7 @@ type sharedPrefix struct {
 	at       time.Time
 }
 
-// coalescedVar marks a request that has been coalesced: a second handler would make it wait for
-// itself. So it would where it comes to another server of the process over the network, but
-// that the server is part of the key.
+// coalescedVar marks a request that has been coalesced: a second handler would make it wait for itself.
 const coalescedVar = "llm_coalesced"
 
 // newPrefix returns the new prefix that the request has in common with its twins, nil for none.
@@ -152,7 +150,6 @@ type Coalescer struct {
 	waiting int
 }
 
-// coalescerOf returns the coalescer of a state.
 func coalescerOf(s *state.State) *Coalescer {
 	return state.Part(s, func() *Coalescer { return new(Coalescer) })
 }
@@ -265,8 +262,8 @@ func (f *CoalescedWrite) end(answered bool) {
 	close(f.over)
 }
 
-// forget drops one known prefix. At worst the next request with it leads once more.
 func (b *Coalescer) forget() {
+	// At worst the next request with the prefix leads once more.
 	for k := range b.known {
 		delete(b.known, k)
 		return

@@ -23,16 +23,15 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// askCountAgain is when a server that counted no tokens is asked again: it may have been
-// replaced.
+// askCountAgain is the time until a server that counted no tokens is asked again: it may have been replaced.
 const askCountAgain = time.Hour
 
-// estimates reports whether the tokens of a prompt in a format are estimated here: the
-// upstream's API does not count in it.
+// estimates reports whether the tokens of a prompt are estimated here.
 func (o *site) estimates(f wire.Format) bool {
 	if at, ok := o.uncounted.Load(f); ok && o.now().Sub(at.(time.Time)) < askCountAgain {
 		return true
 	}
+	// The upstream's API may not count in this format.
 	return o.up.Target(f) != f && o.up.Counts() != f
 }
 
@@ -48,8 +47,7 @@ func (uncounted) Judge(a *httpx.Attempt) httpx.Verdict {
 	return httpx.Accept
 }
 
-// askCount has the server count the tokens of a prompt. It reports false where the server
-// has said that it cannot, which is remembered; the client has no answer then.
+// askCount has the server count the tokens of a prompt. It reports false, without a response, if the server cannot.
 func (o *site) askCount(
 	w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, f wire.Format, p *httpx.Payload,
 ) (counted bool, err error) {
@@ -63,20 +61,18 @@ func (o *site) askCount(
 		return passBody(w, r, next, p)
 	}), r)
 	if refused {
+		// The server is not asked with each prompt.
 		o.uncounted.Store(f, o.now())
 	}
 	return !refused, err
 }
 
-// serveCount answers how long a prompt is. Clients go by it when they decide to sum their
-// conversation up, so it is the prompt that counts as it would go out: with the edits of its
-// conversation. An API that does not count in the client's format leaves the count to our
-// own estimate, which a header says. A prompt that the upstream could not be asked is refused as the
-// request itself would be.
+// serveCount responds with the number of tokens of a prompt.
 func (o *site) serveCount(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, f wire.Format) error {
 	a := new(arrival)
 	a.begin(o, r, f)
 	defer a.share.Close()
+	// An API that does not count in the client's format leaves the count to our estimate.
 	estimated := o.estimates(f)
 	err := a.receive(w, r)
 	switch {
@@ -90,12 +86,15 @@ func (o *site) serveCount(w http.ResponseWriter, r *http.Request, next caddyhttp
 	case err != nil:
 		return failBody(w, r, f, err)
 	}
+	// Clients decide by the count when to summarize a conversation: the prompt is counted as it would be
+	// sent, with its edits.
 	if a.Undone() == nil && o.store.Pin() {
 		o.guard("editing a prompt that is counted", func() { a.replace(r, o.counted(r, f, a.body(), estimated)) })
 		o.store.Unpin()
 	}
 	switch {
 	case a.Undone() != nil && estimated:
+		// The request itself would be refused, too.
 		return httpx.Fail(w, f, translate.Refusal(a.Undone()))
 	}
 	prompt := a.body()
@@ -119,8 +118,7 @@ func (o *site) serveCount(w http.ResponseWriter, r *http.Request, next caddyhttp
 	return httpx.Respond(w, http.StatusOK, "application/json", body)
 }
 
-// counted returns the body of a count with its prompt as the next request would bring it.
-// Nothing is remembered of it.
+// counted returns the body of a count with the prompt as it would be sent. It stores nothing.
 func (o *site) counted(r *http.Request, f wire.Format, body []byte, estimated bool) []byte {
 	if !estimated {
 		body = seal.Remove(body)
@@ -141,6 +139,7 @@ func (o *site) counted(r *http.Request, f wire.Format, body []byte, estimated bo
 	if x.Prompt.Err != nil || !x.Prompt.Edited {
 		return body
 	}
+	// Gemini's count may have the whole request as a member.
 	for _, name := range [...]string{"generateContentRequest", "generate_content_request"} {
 		if gjson.GetBytes(body, name).IsObject() {
 			if out, err := wire.Patch(body, wire.Member{Name: name, Value: x.Prompt.Body}); err == nil {

@@ -327,8 +327,7 @@ type site struct {
 	keeper    *pinger.Keeper
 	clients   clients
 	headers   httpx.Headers // that wait to be flushed
-	// uncounted has the formats in which the upstream refuses to count tokens, with the time of the
-	// refusal.
+	// uncounted has the formats in which the upstream refuses to count tokens, with the time of the refusal.
 	uncounted sync.Map
 	// cutModels are the models with prompts cut by the upstream that were warned of.
 	cutModels Strangers
@@ -397,7 +396,6 @@ func (h *Handler) Open(store *state.State, sink *app.Sink, prices *pricing.Table
 	return s.join(h)
 }
 
-// loadSides loads the handler of side requests.
 func (o *site) loadSides(ctx caddy.Context, h *Handler) error {
 	if h.SideRequestsRaw == nil {
 		return nil
@@ -410,8 +408,7 @@ func (o *site) loadSides(ctx caddy.Context, h *Handler) error {
 	return nil
 }
 
-// The user behind a request is told by the key of the records, which outlives the process, or else by
-// that of the sessions.
+// userOf returns the user behind a request.
 func (o *site) userOf(r *http.Request) tenant.User {
 	return o.clients.users.Of(r, o.userKey(), formatAt(r).Traits().KeyHeader)
 }
@@ -430,25 +427,22 @@ func formatAt(r *http.Request) wire.Format {
 	return wire.OpenAIChat
 }
 
-// userKey is the key by which users are told apart.
 func (o *site) userKey() *tenant.Key {
+	// The key of the records outlives the process, that of the sessions need not.
 	if s := o.records.sink; s != nil {
 		return s.Key()
 	}
 	return o.store.Tenants()
 }
 
-// bounded reports whether there are budgets to keep here.
 func (o *site) bounded() bool { return len(o.clients.budgets) > 0 && o.records.sink != nil }
 
 // guard runs f and keeps a panic in it from reaching the client's answer.
 func (o *site) guard(doing string, f func()) { httpx.Guard(o.up.Log, doing, f) }
 
-// recordRetry is after how many seconds a store that fails may work again: it is tried
-// as often.
+// recordRetry is the Retry-After, in seconds, while a store fails, and the time between its tries.
 const recordRetry = 15
 
-// openFeature is a feature of a site.
 type openFeature struct {
 	name string
 	*feature.Part

@@ -25,7 +25,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
-// health is the answer on the health path.
 type health struct {
 	// Status is ok, degraded, or failing, with status 503: the upstream does not answer.
 	Status        string             `json:"status"`
@@ -40,12 +39,12 @@ type health struct {
 	Features map[string]any `json:"features,omitempty"`
 }
 
-// serveHealth answers with the state of upstream and stores, its status for load balancers, and with
-// the effective configuration without secrets.
+// serveHealth responds with the state of upstream and stores, and the effective configuration without secrets.
 func (h *Handler) serveHealth(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	checks := append([]page.Health{h.site.reach.Health(time.Now())}, app.Health(h.site.store.Instance)...)
+	// Load balancers read the status only.
 	word, code := status(checks)
 	w.WriteHeader(code)
 	if r.Method == http.MethodHead {
@@ -70,7 +69,6 @@ func (h *Handler) serveHealth(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// status sums the checks up for load balancers.
 func status(all []page.Health) (word string, code int) {
 	word, code = "ok", http.StatusOK
 	for _, h := range all {
@@ -155,7 +153,6 @@ type Upstreams struct {
 	all []*Reach
 }
 
-// upstreamsOf returns the upstreams of a state.
 func upstreamsOf(s *state.State) *Upstreams {
 	return state.Part(s, func() *Upstreams { return new(Upstreams) })
 }

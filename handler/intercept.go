@@ -35,9 +35,8 @@ const maxContinuations = 3
 
 // interceptedTap is the request's handler as the interceptor needs it.
 type interceptedTap interface {
-	// Follow returns a sink for the parsed events of a stream, so that the tap need not parse the
-	// bytes again. It returns nil without a decoder. It is called after the stream's header was
-	// written.
+	// Follow returns a sink for the parsed events of a stream, so that the tap need not parse the bytes again. It
+	// returns nil without a decoder. It is called after the stream's header was written.
 	Follow() wire.Sink
 	// Pass runs the next handlers with the response writer w. If they panic, it calls
 	// the interceptor's Spill.
@@ -71,8 +70,6 @@ type interceptWriter struct {
 	failed       bool // a further response is an error
 }
 
-// newInterceptWriter returns an interceptor between the responses to a request in a format, and the
-// writer w before the tap.
 func newInterceptWriter(
 	w http.ResponseWriter, tap interceptedTap, calls *pipeline.Answerer, format wire.Format, log *zap.Logger,
 ) *interceptWriter {
@@ -82,8 +79,7 @@ func newInterceptWriter(
 	return r
 }
 
-// WriteHeader implements [http.ResponseWriter]. It drops informational statuses of further
-// responses.
+// WriteHeader implements [http.ResponseWriter]. It drops informational statuses of further responses.
 func (r *interceptWriter) WriteHeader(status int) {
 	if status >= http.StatusOK || !r.further {
 		r.Answer.WriteHeader(status)
@@ -156,17 +152,16 @@ func (r *interceptWriter) Take(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// copied records that the stream ends in an error, before the tap sees the error. Later output of
-// the upstream is dropped.
 func (r *interceptWriter) copied() {
+	// The tap has not seen the error yet that ends the stream. Later output of the upstream is dropped.
 	before := len(r.calls.Expansions)
 	r.calls.Copied()
 	count(r.calls.Expansions[before:])
 }
 
-// feed rewrites a piece of a stream. A panic ends the rewriting, not the response.
 func (r *interceptWriter) feed(p []byte) (out []byte, ok bool) {
 	defer func() {
+		// A panic ends the rewriting, not the response.
 		if e := recover(); e != nil {
 			httpx.Recovered(r.log, "rewriting an answer", e)
 			r.stream, ok = false, false
@@ -184,7 +179,6 @@ func (r *interceptWriter) giveUp() error {
 	return err
 }
 
-// say reports the parts of the client's message to the exchange, before the tap sees its end.
 func (r *interceptWriter) say() {
 	httpx.Guard(r.log, "noting what was hidden", func() {
 		it := r.rewrite.Iteration()
@@ -203,7 +197,6 @@ func (r *interceptWriter) Plain() bool { return r.rewrite.Plain() }
 // Answers returns the answers so far that form the client's message.
 func (r *interceptWriter) Answers() []intercept.Iteration { return r.rewrite.Iterations() }
 
-// answer answers an intercepted call.
 func (r *interceptWriter) answer(p *intercept.Part) {
 	before := len(r.calls.Expansions)
 	r.calls.Answer(p, r.tap.Recall)
@@ -266,10 +259,8 @@ func options(calls *pipeline.Answerer) intercept.Options {
 	return o
 }
 
-// errContinuation says that a continuation failed.
 var errContinuation = errors.New("continuing an answer")
 
-// goOn sends a continuation to the upstream.
 func (r *interceptWriter) goOn(original *http.Request, next caddyhttp.Handler) error {
 	body, err := r.calls.Continue(r.rewrite.Iterations())
 	if err != nil {
@@ -294,14 +285,12 @@ func (r *interceptWriter) goOn(original *http.Request, next caddyhttp.Handler) e
 	return nil
 }
 
-// rewriteWhole rewrites a response in one piece.
 func (r *interceptWriter) rewriteWhole(body []byte) (out []byte, done bool) {
 	out, done = body, true
 	httpx.Guard(r.log, "rewriting an answer", func() { out, done = r.rewrite.Whole(body) })
 	return out, done
 }
 
-// finishWhole sends the client its response in one piece.
 func (r *interceptWriter) finishWhole(out []byte) error {
 	if r.rewrite.Ended() {
 		r.say()
@@ -345,8 +334,7 @@ func (r *interceptWriter) close() error {
 	return http.NewResponseController(r.ResponseWriter).Flush()
 }
 
-// fail reports a failed continuation to the client: by an error in the stream, or, if the client
-// has nothing yet, by the upstream's own response.
+// fail reports a failed continuation to the client.
 func (r *interceptWriter) fail(err error) error {
 	continuations.WithLabelValues(continuationFailed).Inc()
 	if r.posed { // the client has a header
@@ -356,6 +344,7 @@ func (r *interceptWriter) fail(err error) error {
 		if err != nil {
 			return err
 		}
+		// The client has nothing yet: it gets the upstream's own response.
 		h := r.ResponseWriter.Header()
 		for _, name := range []string{"Content-Type", "Content-Encoding", "Retry-After"} {
 			if v := r.Separate[name]; v != nil {
@@ -367,6 +356,7 @@ func (r *interceptWriter) fail(err error) error {
 		_, err = r.ResponseWriter.Write(r.body)
 		return err
 	}
+	// The client has a part of the stream, in which the error is an event.
 	out := r.failure(err)
 	if _, e := r.ResponseWriter.Write(out); e != nil {
 		return e
@@ -401,9 +391,9 @@ func (r *interceptWriter) Spill() {
 	}
 }
 
-// failure returns the error event for a failed continuation. Without a reason from the upstream,
-// the error is one upon which clients retry.
+// failure returns the error event for a failed continuation.
 func (r *interceptWriter) failure(err error) []byte {
+	// Clients retry upon this error. It stands unless the upstream gives a reason.
 	kind, text := "overloaded_error", "The upstream did not go on with its answer."
 	switch {
 	case err != nil:
@@ -452,7 +442,6 @@ func (t *tap) Recall(name string) (string, bool) {
 	return x.site.store.Blocks.Get(x.session, x.View.First(), name)
 }
 
-// continuation is one request for the continuation of an answer.
 type continuation struct {
 	at     time.Time
 	reason string // summary of the requested texts
@@ -465,8 +454,7 @@ func (t *tap) GoesOn(what string) {
 	x.span.Event("llm_cache.expand", attribute.String("llm_cache.texts", what))
 }
 
-// setApart puts continuations on record and subtracts their cost from the turn's record: the client's own
-// bytes would not have caused it. The client's side, all answers included, stays with the turn.
+// setApart puts continuations on record and subtracts their cost from the turn's record.
 func (x *exchange) setApart(turn *audit.Record) {
 	for i, b := range x.Edit.Continuations(x.turn) {
 		if i >= len(x.continued) {
@@ -487,6 +475,8 @@ func (x *exchange) setApart(turn *audit.Record) {
 			Billed: tokens(b.Actual), Cost: b.Cost, USD: b.Dollars, Outcome: audit.Completed, Reason: k.reason,
 			Status: turn.Status, Total: end.Sub(k.at),
 		}
+		// The client's own bytes would not have caused this cost. The client's side, with all responses,
+		// stays with the turn.
 		t := &turn.Billed
 		t.Uncached, t.Write5m, t.Write1h = t.Uncached-rec.Billed.Uncached, t.Write5m-rec.Billed.Write5m,
 			t.Write1h-rec.Billed.Write1h
@@ -524,7 +514,6 @@ func count(all []pipeline.Expansion) {
 	}
 }
 
-// result returns the label for an expansion's result.
 func result(e *pipeline.Expansion) string {
 	switch {
 	case e.Refused:
@@ -537,7 +526,6 @@ func result(e *pipeline.Expansion) string {
 	return "whole"
 }
 
-// summarize summarizes the results of expansions.
 func summarize(all []pipeline.Expansion) string {
 	counts := map[string]int{}
 	for i := range all {

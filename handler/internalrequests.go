@@ -13,7 +13,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 )
 
-// sends describes the site to internal requests.
 func (o *site) sends(next caddyhttp.Handler) *selfrequest.Site {
 	s := &selfrequest.Site{
 		Sends: o.internal, Upstream: o.up, Next: next, Record: o.internalRequest,
@@ -68,7 +67,6 @@ func (x *exchange) visits(r *http.Request) (leave func()) {
 	}
 }
 
-// denied reports whether the credential was refused.
 func (e *outcome) denied() bool {
 	return e.status == http.StatusUnauthorized || e.status == http.StatusForbidden
 }

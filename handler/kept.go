@@ -20,8 +20,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// resourceLayer returns next with the treatment of a request about a resource before it. forget drops a
-// deleted answer from our memories, and reports whether it was held nowhere else.
+// resourceLayer returns next with the treatment of a request about a resource before it. forget drops a deleted
+// response from our memories, and reports whether it was stored nowhere else.
 func resourceLayer(
 	next caddyhttp.Handler, up *upstream.Profile, of resource.Resource, forget func() bool,
 ) caddyhttp.Handler {
@@ -70,7 +70,6 @@ func (s *served) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	return httpx.Fail(w, s.of.Format, f)
 }
 
-// gone says that an answer was deleted.
 func (s *served) gone(w http.ResponseWriter) error {
 	return httpx.Respond(w, http.StatusOK, "application/json", s.of.Deleted())
 }

@@ -30,10 +30,10 @@ var freeEnds = [...]string{
 	"/moderations", "/conversations", "/tokenize",
 }
 
-// isPaid reports whether a provider may charge for a request to an endpoint that is not
-// read here. Paths below /api/ are the clients' own, such as telemetry.
+// isPaid reports whether a provider may charge for a request that is not read here.
 func isPaid(r *http.Request) bool {
 	path := strings.TrimSuffix(r.URL.Path, "/")
+	// Paths below /api/ are the clients' own, such as telemetry.
 	if r.Method != http.MethodPost || strings.HasPrefix(path, "/api/") {
 		return false
 	}
@@ -45,8 +45,7 @@ func isPaid(r *http.Request) bool {
 	return true
 }
 
-// serveOther passes on a paid request that is not read here and puts it on record, with its
-// tokens and price where the answer tells its usage.
+// serveOther forwards a paid request that is not read here and puts it on record.
 func (o *site) serveOther(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	s := o.records.sink.Pinned()
 	if s == nil {
@@ -63,6 +62,7 @@ func (o *site) serveOther(w http.ResponseWriter, r *http.Request, next caddyhttp
 		rec.Status, rec.Total, rec.Outcome = t.status, time.Since(rec.At), audit.Failed
 		if err == nil && t.status/100 == 2 {
 			rec.Outcome = audit.Completed
+			// The price is known where the response tells its usage.
 			o.price(rec, t.tail)
 		}
 		app.Count(o.store.Instance, rec, host)
@@ -72,9 +72,9 @@ func (o *site) serveOther(w http.ResponseWriter, r *http.Request, next caddyhttp
 	return err
 }
 
-// price reads the usage at the end of an answer, where OpenAI's embeddings and images and
-// Gemini's answers have it.
+// price reads the usage at the end of a response.
 func (o *site) price(rec *audit.Record, tail []byte) {
+	// OpenAI's embeddings and images have the first, Gemini's responses the second.
 	at := max(bytes.LastIndex(tail, []byte(`"usage"`)), bytes.LastIndex(tail, []byte(`"usageMetadata"`)))
 	if at < 0 {
 		return
@@ -83,6 +83,7 @@ func (o *site) price(rec *audit.Record, tail []byte) {
 	u := gjson.ParseBytes(object)
 	count := func(names ...string) int64 {
 		for _, name := range names {
+			// A larger number is no count of tokens.
 			if n := u.Get(name); n.Type == gjson.Number && n.Num > 0 && n.Num < 1<<40 {
 				return n.Int()
 			}
@@ -143,7 +144,6 @@ var slotlessPaths = []string{
 	"/api/show", "/count_tokens", "/input_tokens",
 }
 
-// needsNoSlot reports whether a request to a path takes no slot of a local server.
 func needsNoSlot(path string) bool {
 	for _, end := range slotlessPaths {
 		if strings.HasSuffix(path, end) {
@@ -153,13 +153,13 @@ func needsNoSlot(path string) bool {
 	return false
 }
 
-// withLength returns next with the bodies of requests read before it, so that they have a
-// length: mlx_lm.server and others cannot read bodies that come in chunks.
+// withLength returns next with bodies of unknown length read before it.
 func (o *site) withLength(next caddyhttp.Handler) caddyhttp.Handler {
 	return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		if r.ContentLength >= 0 {
 			return next.ServeHTTP(w, r)
 		}
+		// mlx_lm.server and others cannot read bodies that come in chunks.
 		format := formatAt(r)
 		var a arrival
 		a.begin(o, r, format)

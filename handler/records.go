@@ -26,7 +26,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
-// records counts requests and puts them on record.
 type records struct {
 	of          *shared.Instance
 	sink        *app.Sink // nil for no records
@@ -36,8 +35,7 @@ type records struct {
 	conventions *spanConventions // of spans
 }
 
-// begin begins the record of a request: caller, model and kind. A conversation has tools, a side
-// request has none.
+// begin begins the record of a request.
 func (o *records) begin(at time.Time, who tenant.User, client string, v *wire.View, tools bool) audit.Record {
 	rec := audit.Record{
 		ID: audit.NewID(at), At: at, Turns: 1, Kind: audit.KindTurn,
@@ -46,6 +44,7 @@ func (o *records) begin(at time.Time, who tenant.User, client string, v *wire.Vi
 		Policy: string(o.policy), Stream: v.Reply.Stream,
 	}
 	rec.BilledModel = o.billed(v.Model)
+	// A conversation has tools, a side request has none.
 	if !tools {
 		rec.Kind = audit.KindSide
 	}
@@ -129,8 +128,7 @@ func (x *exchange) warnOfModel() {
 	}
 }
 
-// detailed returns the record as it is kept: with its edits, its content if that is wanted, and without
-// the cost of continuations, which have records of their own.
+// detailed returns the record as it is stored.
 func (x *exchange) detailed() *audit.Record {
 	r := x.record
 	if fired := x.Edit.Prompt.Fired; len(fired) > 0 {
@@ -145,6 +143,7 @@ func (x *exchange) detailed() *audit.Record {
 	if x.turn != nil {
 		r.Service = x.Edit.Service(x.turn).String()
 	}
+	// Continuations have records of their own.
 	x.setApart(&r)
 	if x.sink.Content() {
 		r.Content = content(x.View, x.turn)
@@ -156,8 +155,8 @@ func tokens(u wire.Usage) audit.Tokens {
 	return audit.Tokens{Uncached: u.Uncached, Write5m: u.Write5m, Write1h: u.Write1h, Read: u.Read, Output: u.Output}
 }
 
-// content copies prompt and answer, for the memory of the bodies is used again.
 func content(v *wire.View, t *wire.Turn) *audit.Content {
+	// The memory of the bodies is used again.
 	c := &audit.Content{Prompt: bytes.Clone(v.Raw), Answer: json.RawMessage("null")}
 	if t == nil {
 		return c
@@ -203,7 +202,6 @@ const (
 	reasonAnswerEncoding = "answer_encoding"
 )
 
-// outcomes are all of them.
 var outcomes = [...]string{
 	outcomeCompleted, outcomeFailed, outcomeInterrupted, outcomePassed, outcomeNoRoom, outcomeStalled, outcomeRefused,
 	outcomeBudget, outcomeUnknown, outcomeUnrecorded, outcomeUnretained,
@@ -221,7 +219,6 @@ var cutPrompts = metric.Counter("cut_prompts_total",
 	"Answers of local servers that count less than half of the prompt that was sent, and no more than of the one "+
 		"before: the context length is too low.")
 
-// tellBounded has the log say so once.
 var tellBounded sync.Once
 
 var metrics = struct {
@@ -234,8 +231,8 @@ var metrics = struct {
 	first    prometheus.Histogram
 	overhead prometheus.Histogram
 }{
-	requests: metric.CounterVec("requests_total", "Requests to model endpoints, by policy and how they ended.", "policy",
-		"outcome"),
+	requests: metric.CounterVec("requests_total",
+		"Requests to model endpoints, by policy and how they ended.", "policy", "outcome"),
 	tokens: metric.CounterOf("tokens_total",
 		"Tokens by bucket: uncached, write_5m, write_1h, read and output as upstreams reported them, removed as estimated.",
 		"bucket",
@@ -248,7 +245,7 @@ var metrics = struct {
 		string(pipeline.BreakExpired), string(pipeline.BreakModel), string(pipeline.BreakTools), string(pipeline.BreakSystem),
 		string(pipeline.BreakMessages), string(pipeline.BreakServerEdit), string(pipeline.BreakEdit),
 		string(pipeline.BreakUnknown)),
-	misses: metric.CounterOf("regret_total",
+	misses: metric.CounterOf("fold_misses_total",
 		"Signs that models have missed folded text: they asked for it (expand), read its file again (reread), or an edit "+
 			"did not find its place (edit).", "sign",
 		"expand", "reread", "edit"),
@@ -262,10 +259,10 @@ var metrics = struct {
 		0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05),
 }
 
-// outcomesOf returns the counters of a site's requests, by how they end. They are there
-// before its first request, and need not be found with each.
+// outcomesOf returns the counters of a site's requests, by outcome.
 func outcomesOf(p pipeline.Policy) map[string]prometheus.Counter {
 	all := make(map[string]prometheus.Counter, len(outcomes))
+	// The counter exists before the first request, and is not looked up with each.
 	for _, outcome := range outcomes {
 		all[outcome] = metrics.requests.WithLabelValues(string(p), outcome)
 	}
@@ -284,21 +281,21 @@ var buckets = struct{ uncached, write5m, write1h, read, output, removed promethe
 	removed:  metrics.tokens.WithLabelValues("removed"),
 }
 
-// signs are the counters of regret, found once.
+// signs are the counters of fold misses.
 var signs = struct{ expand, reread, edit prometheus.Counter }{
 	expand: metrics.misses.WithLabelValues("expand"),
 	reread: metrics.misses.WithLabelValues("reread"),
 	edit:   metrics.misses.WithLabelValues("edit"),
 }
 
-// add spares the counter an atomic operation where n is 0, as it is most of the time.
 func add[N int | int64](c prometheus.Counter, n N) {
+	// Most counters get 0, which costs no atomic operation here.
 	if n > 0 {
 		c.Add(float64(n))
 	}
 }
 
-// countTurn counts cache breaks, signs of regret, the savings of edits, and the cost of the answer.
+// countTurn counts cache breaks, fold misses, the savings of edits, and the cost of the response.
 func (x *exchange) countTurn() {
 	if cause := x.Edit.Lesson.Break; cause != pipeline.NoBreak {
 		metrics.breaks.WithLabelValues(string(cause)).Inc()

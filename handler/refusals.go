@@ -52,9 +52,8 @@ type Route struct {
 	Credential string
 }
 
-// Refusals tracks the kinds of edits that upstreams refused while they accepted the requests
-// without them, and limits the requests that are sent twice in vain. The zero value is ready to
-// use.
+// Refusals tracks the kinds of edits that upstreams refused while they accepted the requests without them, and limits
+// the requests that are sent twice in vain. The zero value is ready to use.
 type Refusals struct {
 	mu     sync.Mutex
 	routes *lru.Cache[Route, struct{}, *refusedRoute]
@@ -64,7 +63,6 @@ type Refusals struct {
 	accepted, refused int // requests that were sent twice, by the result of the second attempt
 }
 
-// refusalsOf returns the refusals of a state.
 func refusalsOf(s *state.State) *Refusals {
 	return state.Part(s, func() *Refusals { return new(Refusals) })
 }
@@ -84,13 +82,11 @@ type share struct {
 	upstream string
 }
 
-// refusedRoute is the state of a route.
 type refusedRoute struct {
 	seen   []refusedOnce
 	paused refusedKinds
 }
 
-// refusedOnce is one conversation with refused kinds of edits.
 type refusedOnce struct {
 	tenant sessioncache.Tenant
 	kinds  wire.EditKinds
@@ -111,7 +107,6 @@ func (k *refusedKinds) at(now time.Time) wire.EditKinds {
 	return k.kinds
 }
 
-// pause pauses kinds for refusalPause.
 func (k *refusedKinds) pause(kinds wire.EditKinds, now time.Time) {
 	*k = refusedKinds{k.at(now) | kinds, now.Add(refusalPause)}
 }
@@ -225,7 +220,6 @@ func (f *Refusals) open() {
 	}
 }
 
-// remembered returns a cache of up to maxRefusals entries.
 func remembered[K comparable, V any]() *lru.Cache[K, struct{}, V] {
 	return lru.New(lru.Options[K, struct{}, V]{Pool: lru.NewPool[struct{}](maxRefusals)})
 }
@@ -313,13 +307,13 @@ func (t *tap) upstreamStatus(status int) int {
 // Ours notes that the answer is not the upstream's.
 func (t *tap) Ours() { t.ours = true }
 
-// giveUp takes the edits out of the request. It returns false where there are none, where
-// none can be taken out, and where too many requests of the tenant were sent twice in vain.
+// giveUp takes the edits out of the request. It returns false if the request stays as it is.
 func (x *exchange) giveUp() (given bool) {
 	e, r := x.Edit, &x.refusal
 	if !e.Prompt.Edited && r.additions.Made == 0 {
 		return false
 	}
+	// A tenant may have only so many requests sent twice in vain.
 	if !x.site.refused.MayResend(x.Tenant, r.route.Upstream) {
 		httpx.ResendsLeftOut.Inc()
 		return false
@@ -337,8 +331,7 @@ func (x *exchange) giveUp() (given bool) {
 	return given
 }
 
-// weigh notes, once, by which status the upstream has answered the request without its
-// edits. An upstream that takes it has refused the edits.
+// weigh notes, once, the status of the response to the request without its edits.
 func (x *exchange) weigh(status int) {
 	r := &x.refusal
 	if r.weighed {
@@ -347,6 +340,7 @@ func (x *exchange) weigh(status int) {
 	r.weighed = true
 	switch refusals := x.site.refused; {
 	case status/100 == 2:
+		// The upstream takes the request now: it has refused the edits.
 		httpx.Resends.WithLabelValues(httpx.ResendAccepted).Inc()
 		x.site.guard("noting that edits were refused", func() {
 			kinds := x.Edit.Accepted(r.additions.Made)

@@ -605,8 +605,7 @@ func (x *exchange) complete(err error) {
 	x.report(word)
 }
 
-// noteCut counts a prompt of which a local server has left a part out, and has the log say so once for
-// each model.
+// noteCut counts a prompt that a local server has cut, and logs it once for each model.
 func (x *exchange) noteCut() {
 	cutPrompts.Inc()
 	model := audit.Bounded(x.site.up.Model(x.View.Model))
@@ -625,22 +624,20 @@ func (x *exchange) keepFolded(all []pipeline.Block) {
 	}
 }
 
-// release ends the request's hold on its session, and forgets a session that was deleted meanwhile: the
-// request may have left something of it.
+// release releases the session, and forgets one that was deleted meanwhile.
 func (x *exchange) release() {
 	s := x.site.store
 	s.Release(x.session)
 	if !x.session.Gone() {
 		return
 	}
+	// The request may have left something of the session.
 	if _, accepted := x.Edit.Committed(); accepted || x.session.Number() > 0 { // else there is nothing
 		s.Forget(x.session)
 	}
 }
 
-// recycle gives back the memory of the bodies and of their parsed forms once nothing can read them:
-// after an answer without an error, for error routes read the request. A feature that goes on with the
-// prompt keeps it.
+// recycle reuses the memory of the bodies after a response without an error: error routes read the request.
 func (x *exchange) recycle(r *http.Request, goesOn bool) {
 	if x.resent {
 		return
@@ -653,12 +650,12 @@ func (x *exchange) recycle(r *http.Request, goesOn bool) {
 	if httpx.Coding(r.Header) != "" && !x.Partial {
 		reuse.Recycle(x.View.Raw)
 	}
+	// A feature that goes on with the prompt keeps it.
 	if !goesOn {
 		x.Edit.Close()
 	}
 }
 
-// refuse answers a request that goes nowhere.
 func (o *site) refuse(w http.ResponseWriter, r *http.Request, why bypass) error {
 	o.records.count(outcomeUnretained)
 	o.guard("putting a refusal on record", func() {

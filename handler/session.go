@@ -20,9 +20,7 @@ import (
 // maxID bounds the ids that clients may make us keep. Longer ones are hashed.
 const maxID = 128
 
-// sessionKey tells which session a request belongs to. A conversation that the client
-// does not name is known by the answer that the request goes on from, or by its first
-// one; failing that, by how it began.
+// sessionKey returns the key of the session that a request belongs to.
 func (o *site) sessionKey(r *http.Request, tenant sessioncache.Tenant, v *wire.View) sessioncache.Key {
 	k := sessioncache.Key{
 		Tenant: tenant, Upstream: o.upstreamKey(r), ID: namedID(r.Header, o.clients.named, v),
@@ -31,6 +29,8 @@ func (o *site) sessionKey(r *http.Request, tenant sessioncache.Tenant, v *wire.V
 	if k.ID != "" {
 		return k
 	}
+	// Without a name, the conversation is known by the response that the request continues, or by its first response;
+	// failing these, by its beginning.
 	k.ID = beginning(v)
 	if k.Answer = wire.AnswerID(v.Conversation.Continues); k.Answer.IsZero() {
 		k.Answer = v.FirstAnswer()
@@ -38,8 +38,7 @@ func (o *site) sessionKey(r *http.Request, tenant sessioncache.Tenant, v *wire.V
 	return k
 }
 
-// namedID is the name that the client gives the conversation of a request, in a
-// header or in the body; empty if it gives none.
+// namedID returns the client's name of the conversation, from a header or the body, "" without one.
 func namedID(h http.Header, configured string, v *wire.View) string {
 	if id := first(h, configured); id != "" {
 		return bounded(id)
@@ -58,7 +57,6 @@ func namedID(h http.Header, configured string, v *wire.View) string {
 	return bounded(v.Session)
 }
 
-// first is Header.Get for a name in canonical form.
 func first(h http.Header, canonical string) string {
 	if v := h[canonical]; len(v) > 0 {
 		return v[0]
@@ -74,11 +72,8 @@ func bounded(id string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// beginning hashes the system prompt and everything up to the end of the
-// first user message: the part of a conversation that never changes. Gemini CLI
-// puts a content of its own before the first prompt that tells the day and lists
-// the files, and makes it anew when it resumes: of several contents of the user
-// at the start only the last counts.
+// beginning hashes the part of a conversation that never changes: the system prompt, and all up to the end of
+// the first user message.
 func beginning(v *wire.View) string {
 	first, end := v.System, v.System
 	for i, m := range v.Messages {
@@ -86,6 +81,8 @@ func beginning(v *wire.View) string {
 		if m.Role != wire.RoleUser {
 			continue
 		}
+		// Gemini CLI puts a content with the day and a list of files before the first prompt, and makes it anew when
+		// it resumes. Of several user contents at the start, only the last counts.
 		if !v.Traits().Surroundings || i+1 == len(v.Messages) || v.Messages[i+1].Role != wire.RoleUser {
 			break
 		}
@@ -103,9 +100,7 @@ func beginning(v *wire.View) string {
 	return "begins-" + hex.EncodeToString(sum[:16])
 }
 
-// upstreamKey tells conversations at one upstream from those at another: by
-// the preset and by the base URL under which the client knows it. A model that
-// stands in the path is not part of that.
+// upstreamKey identifies the upstream by its preset and the client's base URL, without a model in the path.
 func (o *site) upstreamKey(r *http.Request) string { return o.upstreamKeyAt(r, knownPath(r)) }
 
 // knownPath is the path as the client wrote it.
@@ -116,7 +111,6 @@ func knownPath(r *http.Request) string {
 	return r.URL.Path
 }
 
-// upstreamKeyAt is upstreamKey for another path.
 func (o *site) upstreamKeyAt(r *http.Request, path string) string {
 	preset := "inferred"
 	if u := o.up.Upstream; u != nil && u.Preset != "" {

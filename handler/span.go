@@ -24,11 +24,9 @@ import (
 
 // Tracing makes the OpenTelemetry span of a request to a model.
 
-// tracerName is the instrumentation scope of spans.
 const tracerName = "github.com/caddy-llm-cache/caddy-llm-cache"
 
-// propagators write a span into a request's header, over the span that Caddy's handler tracing has
-// written there.
+// propagators write a span into a request's header, over the span of Caddy's tracing.
 var propagators = sync.OnceValue(func() propagation.TextMapPropagator { return autoprop.NewTextMapPropagator() })
 
 // Span is the span of a request to a model: the child of Caddy's own, and the parent of the upstream's
@@ -77,8 +75,7 @@ func (x *exchange) trace(ctx context.Context, parent trace.Span) *Span {
 	return &Span{s, names}
 }
 
-// Layer returns next such that it takes the span for its parent, in this process and
-// beyond.
+// Layer returns next such that it takes the span for its parent, in this process and beyond.
 func (s *Span) Layer(next caddyhttp.Handler) caddyhttp.Handler {
 	return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		ctx := trace.ContextWithSpan(r.Context(), s.Span)
@@ -130,9 +127,9 @@ var (
 	}
 )
 
-// spanConventionsInForce are those that the environment asks for, as the conventions' own rule
-// for transitions has it.
+// spanConventionsInForce returns the conventions that the environment asks for.
 func spanConventionsInForce() *spanConventions {
+	// The variable is the conventions' own rule for transitions.
 	for name := range strings.SplitSeq(os.Getenv("OTEL_SEMCONV_STABILITY_OPT_IN"), ",") {
 		if strings.TrimSpace(name) == "gen_ai_latest_experimental" {
 			return latest

@@ -38,7 +38,6 @@ type tap struct {
 	timing wire.Timing
 }
 
-// newTap returns the writer of a request.
 func newTap(w http.ResponseWriter, x *exchange) *tap {
 	t := &x.tap
 	t.exchange, t.log = x, x.site.up.Log
@@ -73,8 +72,7 @@ func (t *tap) Begin(status int) {
 		t.decode()
 		n, err := strconv.Atoi(h.Get("Content-Length"))
 		if err == nil && n > 0 && n <= httpx.MaxAnswer && t.exchange.site.up.Headers {
-			// Buffer a JSON response of known length: its header reports the tokens read from the
-			// cache.
+			// Buffer a JSON response of known length: its header reports the tokens read from the cache.
 			t.maxBuffered = n
 		}
 	}
@@ -122,8 +120,7 @@ func (t *tap) Take(p []byte) (int, error) {
 // until it is flushed: net/http buffers 2 KiB.
 const atOnce = 2 << 10
 
-// writeEvents writes a piece of a stream so that the decoder sees each event before the client has
-// all of it.
+// writeEvents writes a piece of a stream. The decoder sees each event before the client has all of it.
 func (t *tap) writeEvents(p []byte) (int, error) {
 	// A short piece stays in the server's buffer until its flush.
 	if len(p) <= atOnce {
@@ -142,12 +139,12 @@ func (t *tap) writeEvents(p []byte) (int, error) {
 	return n + m, err
 }
 
-// look feeds the decoder and settles the exchange at the terminal event. A panic of the decoder
-// ends the decoding, not the response.
+// look feeds the decoder and completes the exchange at the terminal event.
 func (t *tap) look(p []byte) {
 	if t.dec == nil || len(p) == 0 {
 		return
 	}
+	// A panic of the decoder ends the decoding, not the response.
 	defer func() {
 		if e := recover(); e != nil {
 			t.dec = nil
@@ -158,22 +155,21 @@ func (t *tap) look(p []byte) {
 	t.clock()
 	switch {
 	case !t.stream:
-	case t.dec.Ended(): // settling includes joining
-		// Settle before the client has all of the terminal event, so that its next request finds
+	case t.dec.Ended(): // completing includes joining
+		// Complete before the client has all of the terminal event, so that its next request finds
 		// the session up to date.
 		t.exchange.complete(nil)
 	case t.dec.Stopped():
 		t.exchange.join()
 	}
-	// A conversation that was joined is published, unless it was settled by the same piece of the answer:
-	// most answers end in one, and others need to see it once.
+	// A conversation that was joined is published, unless the same piece has completed it: most responses end in one
+	// piece, and others need to see it once.
 	if t.exchange.untold {
 		t.exchange.site.guard("joining a conversation", t.exchange.publish)
 	}
 }
 
-// clock records the times of the first and the last token. It must run after the client has the
-// bytes.
+// clock records the times of the first and the last token. It must run after the client has the bytes.
 func (t *tap) clock() {
 	if t.timing.LastToken != 0 {
 		return
@@ -218,7 +214,6 @@ func (t *tap) turn() *wire.Turn {
 	return turn
 }
 
-// write writes bytes of the body to the client.
 func (t *tap) write(p []byte) (int, error) {
 	t.flushes.Wrote()
 	return t.ResponseWriter.Write(p)

@@ -24,8 +24,8 @@ import (
 // cost is an estimate. The client gets the stream without the chunk that this adds.
 type usageRequests struct {
 	mu sync.Mutex
-	// refused holds pairs of tenant and model for which the upstream does not take the option. It is
-	// by tenant, for a tenant's upstream may be its own.
+	// refused has pairs of tenant and model for which the upstream does not take the option. A tenant's upstream may
+	// be the tenant's own.
 	refused *lru.Cache[usageKey, struct{}, struct{}]
 }
 
@@ -49,10 +49,10 @@ func (u *usageRequests) refuse(k usageKey) {
 	u.refused.Put(k, struct{}{}, struct{}{}, 1)
 }
 
-// asksForUsage reports whether the usage of the answer to a request is asked for in place of
-// the client: under observe nothing is added to requests, and llama.cpp tells its timings
-// with the last chunk of a stream unless that is the one of the usage.
+// asksForUsage reports whether the usage is asked for in place of the client.
 func (o *site) asksForUsage(v *wire.View) bool {
+	// Under observe nothing is added to requests. llama.cpp tells its timings with the last chunk of a stream, unless
+	// that is the chunk of the usage.
 	if !v.Traits().UsageOnRequest || o.up.Target(v.Format) != v.Format || o.records.policy == pipeline.Observe ||
 		o.up.TellsTimings() {
 		return false
@@ -60,7 +60,6 @@ func (o *site) asksForUsage(v *wire.View) bool {
 	return !gjson.GetBytes(v.Bytes(v.Reply.StreamOptions), "include_usage").Bool()
 }
 
-// layer returns next with the request for usage before it.
 func (u *usageRequests) layer(next caddyhttp.Handler, p *passage) caddyhttp.Handler {
 	k := usageKey{string(p.Tenant[:]), p.View.Model}
 	return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
@@ -106,8 +105,7 @@ func askForUsage(body []byte, has bool) ([]byte, bool) {
 	return out, err == nil
 }
 
-// newUsageFilter returns a writer that takes the chunks without choices that tell the usage out of a
-// chat stream.
+// newUsageFilter returns a writer that removes the chunks without choices that tell the usage of a chat stream.
 func newUsageFilter(w http.ResponseWriter) *httpx.Editor {
 	dropped := false // the event before
 	return httpx.NewEditor(w, func(out []byte, e framing.Event) []byte {

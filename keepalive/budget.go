@@ -5,8 +5,7 @@ package keepalive
 
 import "time"
 
-// Budget counts the cost of pings within an hour. The first ping after a full hour begins the next
-// one.
+// Budget counts the cost of pings within an hour. The first ping after a full hour begins the next one.
 type Budget struct {
 	begun   time.Duration
 	all     float64
@@ -28,6 +27,7 @@ func (b *Budget) take(tenant [16]byte, dollars float64, now Instant, o *Options)
 	case o.TenantHourly > 0 && b.tenants[tenant]+dollars > o.TenantHourly:
 		return false
 	}
+	// The estimate counts at once, so that pings in flight cannot exceed the limit together.
 	b.all += dollars
 	b.tenants[tenant] += dollars
 	return true

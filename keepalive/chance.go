@@ -17,8 +17,7 @@ type Moment struct {
 	Question bool
 	// Prompts is the number of human prompts so far.
 	Prompts int
-	// Pauses is the number of earlier pauses in this conversation that outlasted the cache's
-	// lifetime.
+	// Pauses is the number of earlier pauses in this conversation that outlasted the cache's lifetime.
 	Pauses int
 }
 
@@ -72,6 +71,7 @@ type Chance struct {
 func Prior(m Moment) Chance { return chance(&weights, m) }
 
 func chance(w *features, m Moment) (c Chance) {
+	// The logarithm of the rate is linear in the terms. Terms of age shift it from the second interval on.
 	x, z := m.features(), 0.0
 	for i := range termAge {
 		z += w[i] * x[i]
@@ -97,8 +97,7 @@ func (c Chance) Times(by float64) Chance {
 // Away is the probability that a client absent at age from is still absent at age to.
 func (c *Chance) Away(from, to time.Duration) float64 { return math.Exp(-c.exposure(from, to)) }
 
-// exposure is the number of returns expected between two ages if the client could return
-// repeatedly.
+// exposure is the expected number of returns between two ages, repeated returns included.
 func (c *Chance) exposure(from, to time.Duration) float64 {
 	sum := 0.0
 	for i, lo := range edges {

@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-// Credential holds secret headers, such as an API key. It cannot be printed, logged or encoded:
+// Credential stores secret headers, such as an API key. It cannot be printed, logged or encoded:
 // each of these shows a placeholder or fails.
 type Credential struct {
 	mu     sync.Mutex

@@ -20,11 +20,9 @@ type Case struct {
 	MaxPings int
 }
 
-// Plan returns how many pings a pause should have in all, sent ones included, and the expected
-// earnings of the pings still to come. The earnings are in units of one prompt at the price of
-// uncached input. If n is not larger than sent, no further ping pays.
-//
-// Ping k goes out at age k·Every and keeps the cache alive for another Lifetime.
+// Plan returns how many pings a pause should have in all, sent ones included, and the expected earnings of
+// the pings still to come, in units of one prompt at the price of uncached input. If n is not larger than
+// sent, no further ping pays.
 func Plan(c *Case, sent int) (n int, value float64) {
 	if c.Every <= 0 || c.Every >= c.Lifetime || c.MaxPings <= sent {
 		return sent, 0
@@ -34,6 +32,7 @@ func Plan(c *Case, sent int) (n int, value float64) {
 	// Backward induction: the value of the later pings counts with the probability that the client
 	// is still away by then.
 	for k := c.MaxPings; k > sent; k-- {
+		// Ping k goes out at age k·Every and keeps the cache alive for another Lifetime.
 		at := time.Duration(k) * c.Every
 		stay := c.Chance.Away(at, at+c.Every)
 		// The ping earns the returns between the end of the previous lifetime and the next ping.

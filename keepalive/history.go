@@ -31,7 +31,6 @@ type History struct {
 	open    map[ID]*trail
 }
 
-// trail is the last request of a conversation.
 type trail struct {
 	Past
 	prompts, pauses int
@@ -41,8 +40,7 @@ func (t *trail) moment() Moment {
 	return Moment{Tool: t.Tool, Prompts: t.prompts, Pauses: t.pauses}
 }
 
-// Add takes a request into account. It returns false once there is no room for another
-// conversation.
+// Add takes a request into account. It returns false once there is no room for another conversation.
 func (h *History) Add(p Past) bool {
 	if h.open == nil {
 		h.open = map[ID]*trail{}

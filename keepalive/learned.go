@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// Habit names a group of pauses to learn from: a tenant, its client program and the hour of the
-// day.
+// Habit names a group of pauses to learn from: a tenant, its client program and the hour of the day.
 type Habit struct {
 	// Tenant is a keyed hash of the credential.
 	Tenant [16]byte
@@ -28,8 +27,7 @@ func Client(name string) uint64 {
 }
 
 const (
-	// shrink is the number of expected returns at which the observed pauses weigh as much as the
-	// prior.
+	// shrink is the number of expected returns at which the observed pauses weigh as much as the prior.
 	shrink = 12
 	// maxHabits limits the habits in memory.
 	maxHabits = 4096
@@ -48,7 +46,7 @@ type Learned struct {
 	counts map[Habit]count
 }
 
-// count holds the returns seen, and the returns that the prior expected.
+// count has the returns seen, and the returns that the prior expected.
 type count struct{ seen, expected float64 }
 
 // Observe counts a pause that ended in a return, or was given up, at an age.

@@ -75,12 +75,10 @@ type Stretch struct {
 	Age time.Duration
 	// Lifetime is the time that the cache would have lived without pings.
 	Lifetime time.Duration
-	// Kept reports whether the pings kept the cache alive to the end of a pause longer than
-	// Lifetime.
+	// Kept reports whether the pings kept the cache alive to the end of a pause longer than Lifetime.
 	Kept bool
 }
 
-// entry is a target's place in the schedule.
 type entry struct {
 	*Target
 	id     ID
@@ -93,7 +91,7 @@ type entry struct {
 	index  int  // in the heap, -1 while flying
 }
 
-// Schedule holds idle conversations, ordered by the time of their next decision. It is safe for
+// Schedule has the idle conversations, ordered by the time of their next decision. It is safe for
 // concurrent use.
 type Schedule struct {
 	mu      sync.Mutex
@@ -107,7 +105,7 @@ type Schedule struct {
 	stopped bool
 	stats   Stats
 
-	// Learned holds the observed pauses.
+	// Learned has the observed pauses.
 	Learned Learned
 }
 
@@ -197,7 +195,7 @@ func (s *Schedule) Configure(o Options) {
 	s.fit()
 }
 
-// SetMemory changes the limit of the payloads held, in bytes.
+// SetMemory changes the limit of the payloads in memory, in bytes.
 func (s *Schedule) SetMemory(n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,7 +203,7 @@ func (s *Schedule) SetMemory(n int64) {
 	s.fit()
 }
 
-// Bytes is the memory of the payloads held.
+// Bytes is the memory of the payloads.
 func (s *Schedule) Bytes() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -255,6 +253,7 @@ func (s *Schedule) Leave(id ID, entered bool, t *Target) {
 		t.wipe()
 		return
 	}
+	// Another request may have left it idle meanwhile.
 	if old := s.idle[id]; old != nil {
 		s.remove(old, Returned)
 	}
@@ -272,8 +271,9 @@ func (s *Schedule) Leave(id ID, entered bool, t *Target) {
 	s.fit()
 }
 
-// fit drops payloads until the rest fits into the memory limit. Payloads in flight stay.
+// fit drops payloads until the rest fits into the memory limit.
 func (s *Schedule) fit() {
+	// Payloads in flight stay, so the rest may still be too large.
 	for s.bytes > s.options.Memory && s.displace() {
 	}
 }
@@ -376,6 +376,7 @@ func (s *Schedule) decide(e *entry, now Instant) *Ping {
 const arrival = 2 * time.Second
 
 func (s *Schedule) plan(e *entry) (int, float64) {
+	// The plan counts in shares of one prompt.
 	p := float64(max(e.Prompt, 1))
 	return Plan(&Case{
 		Chance: s.Learned.Chance(e.Habit, e.Moment), Lifetime: e.Lifetime, Every: e.Every,
@@ -387,6 +388,7 @@ func (s *Schedule) plan(e *entry) (int, float64) {
 func (s *Schedule) leave(e *entry, why Reason) {
 	s.stats.Stopped[why]++
 	s.release(e.Target)
+	// The return still teaches the length of the pause.
 	e.due = e.Begun.Mono + patience
 	if e.index >= 0 {
 		heap.Fix(&s.queue, e.index)
@@ -395,7 +397,6 @@ func (s *Schedule) leave(e *entry, why Reason) {
 	}
 }
 
-// release wipes a target's payload.
 func (s *Schedule) release(t *Target) {
 	// Only this line lowers the total: a payload counts with its initial size until it is wiped.
 	s.bytes -= t.size
@@ -403,7 +404,6 @@ func (s *Schedule) release(t *Target) {
 	t.wipe()
 }
 
-// remove takes a conversation out of the schedule.
 func (s *Schedule) remove(e *entry, why Reason) {
 	if e.Payload != nil {
 		s.stats.Stopped[why]++
@@ -418,8 +418,7 @@ func (s *Schedule) remove(e *entry, why Reason) {
 	heap.Remove(&s.queue, e.index)
 }
 
-// displace drops the payload with the lowest expected earnings for its size. It returns false if no
-// payload can be dropped.
+// displace drops the payload with the lowest expected earnings for its size, if any can be dropped.
 func (s *Schedule) displace() bool {
 	const sample = 32
 	var worst *entry

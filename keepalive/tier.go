@@ -64,8 +64,7 @@ func (t *Tiers) Add(tenant [16]byte, u Usage) {
 	t.tenants[tenant] = one
 }
 
-// Long reports whether enough requests of a tenant show that the long lifetime would have been
-// cheaper.
+// Long reports whether enough requests of a tenant show that the long lifetime would have been cheaper.
 func (t *Tiers) Long(tenant [16]byte) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -68,7 +68,7 @@ type ConversationSummary struct {
 	Expanded map[string]int `json:"expanded,omitempty"`
 	// FoldMisses counts the signs of missed folded text: blocks requested again, files read again,
 	// edits with an old text that was not found.
-	FoldMisses int `json:"regret,omitempty"`
+	FoldMisses int `json:"fold_misses,omitempty"`
 	// OriginalTokens and SentTokens sum up the estimated prompts as the client sent them and as
 	// they went upstream.
 	OriginalTokens int64 `json:"original_tokens"`

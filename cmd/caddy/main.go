@@ -1,8 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command caddy is Caddy with its standard modules, llm_cache, and a simulated model for trying it
-// out.
+// Command caddy is Caddy with its standard modules, llm_cache, and a simulated model for trying it out.
 package main
 
 import (

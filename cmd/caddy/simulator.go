@@ -27,8 +27,7 @@ const maxPace = time.Minute
 func init() {
 	caddy.RegisterModule(Simulator{})
 	httpcaddyfile.RegisterDirective("llm_cache_simulator", parseSimulator)
-	// This directive is registered after llm_cache, so its order is between llm_cache and
-	// reverse_proxy.
+	// This directive is registered after llm_cache, so its order is between llm_cache and reverse_proxy.
 	httpcaddyfile.RegisterDirectiveOrder("llm_cache_simulator", httpcaddyfile.Before, "reverse_proxy")
 }
 
@@ -148,10 +147,10 @@ func parseSimulator(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error)
 	return h.NewRoute(matchers, s), nil
 }
 
-// namesFile reports whether a path is a script, by its name or because the file exists. No API
-// endpoint ends in .json.
+// namesFile reports whether a path is a script.
 func namesFile(path string) bool {
 	if strings.EqualFold(filepath.Ext(path), ".json") {
+		// No API endpoint ends in .json.
 		return true
 	}
 	info, err := os.Stat(path)

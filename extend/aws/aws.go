@@ -79,13 +79,11 @@ func (s *Signer) Provision(ctx caddy.Context) error {
 
 const (
 	// patience is the time that a request waits for credentials, pause the time without further
-	// attempts after a failure. On a machine that is no AWS instance, the last credential provider
-	// answers late or never.
+	// attempts after a failure.
 	patience = 5 * time.Second
 	pause    = time.Minute
 )
 
-// failures remembers that there are no credentials.
 type failures struct {
 	mu    sync.Mutex
 	last  error
@@ -107,6 +105,7 @@ func (s *Signer) retrieve(ctx context.Context) (sdk.Credentials, error) {
 	if waits {
 		return sdk.Credentials{}, last
 	}
+	// On a machine that is no AWS instance, the last credential provider answers late or never.
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	c, err := s.credentials.Retrieve(ctx)

@@ -30,7 +30,7 @@ import (
 //
 // Features have routes of their own beside these, such as /llm_cache/keepalive.
 //
-// A page holds `limit` sessions, 100 by default and 1000 at most, in the order of their creation.
+// A page has `limit` sessions, 100 by default and 1000 at most, in the order of their creation.
 // `total` is the number of all sessions. `next` is absent on the last page; elsewhere `?after=`
 // with its value returns the next page. Sessions that begin or end in between move none of the
 // others. `?client=` selects the sessions of the id that a client gives its conversations
@@ -39,7 +39,7 @@ import (
 // Deleting a session deletes its conversations, pings, folded texts and the credential for pings.
 // The records of the audit store stay.
 //
-// Ids are hashes. Responses hold counters, sizes, warmth and a summary of the edit ledger, never
+// Ids are hashes. Responses have counters, sizes, warmth and a summary of the edit ledger, never
 // content, keys or credentials.
 type Admin struct{ instance *shared.Instance }
 
@@ -69,8 +69,7 @@ func (a *Admin) showPage(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// report returns the operator's view of a session as JSON: its summary, and a member of each feature
-// that reports on it.
+// report returns the operator's view of a session as JSON.
 func (l *listed) report(now time.Time) ([]byte, error) {
 	text, err := json.Marshal(l.session.Report(now))
 	for p := range state.Parts[state.Reporter](l.state) {
@@ -79,6 +78,7 @@ func (l *listed) report(now time.Time) ([]byte, error) {
 			continue
 		}
 		var more []byte
+		// Each feature adds a member to the summary's object.
 		if more, err = json.Marshal(map[string]any{name: report}); err == nil {
 			text = append(append(text[:len(text)-1], ','), more[1:]...)
 		}
@@ -108,8 +108,10 @@ func (a *Admin) list(w http.ResponseWriter, r *http.Request) error {
 			page = append(page, listed{s, session})
 		}
 	}
+	// Numbers rise across states, so the newest of all come first.
 	slices.SortFunc(page, func(a, b listed) int { return cmp.Compare(b.session.Number(), a.session.Number()) })
 	next := ""
+	// One more than the limit was read, to know whether a next page exists.
 	if len(page) > limit {
 		page = page[:limit]
 		next = `,"next":"` + strconv.FormatUint(page[limit-1].session.Number(), 10) + `"`
@@ -118,19 +120,18 @@ func (a *Admin) list(w http.ResponseWriter, r *http.Request) error {
 	return writePage(w, page, fmt.Sprintf(`"total":%d%s`, total, next))
 }
 
-// listed is a session and the state that holds it.
 type listed struct {
 	state   *state.State
 	session *sessioncache.Session
 }
 
-// named returns the newest sessions with a client's own id: one for each credential and upstream
-// that the id was used with.
+// named returns the newest sessions with a client's own id.
 func named(s *state.State, client string, after uint64, limit int) (found []listed) {
 	for {
 		sessions := s.Page(after, maxPage)
 		for _, session := range sessions {
 			if after = session.Number(); session.IsNamed(client) {
+				// An id names one session for each credential and upstream that it was used with.
 				if found = append(found, listed{s, session}); len(found) == limit {
 					return found
 				}
@@ -142,7 +143,6 @@ func named(s *state.State, client string, after uint64, limit int) (found []list
 	}
 }
 
-// pageOf parses the requested page.
 func pageOf(q url.Values) (limit int, after uint64, err error) {
 	limit, after = defaultPage, sessioncache.Newest
 	if v := q.Get("limit"); v != "" {
@@ -158,7 +158,6 @@ func pageOf(q url.Values) (limit int, after uint64, err error) {
 	return limit, after, nil
 }
 
-// writePage writes a page session by session.
 func writePage(w io.Writer, page []listed, rest string) error {
 	now := time.Now()
 	sep := `{"sessions":[`

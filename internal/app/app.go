@@ -243,14 +243,13 @@ func (a *App) Share() (*state.Share, error) {
 	return l, nil
 }
 
-// section is a module `llm_cache.<name>`, by which a feature reads its part of the app's
-// configuration.
+// section is a module `llm_cache.<name>`, by which a feature reads its part of the app's configuration.
 type section interface {
 	// Govern applies the configuration to the state once it comes into force.
 	Govern(s *state.State)
 }
 
-// section loads one, also where nothing is configured: its defaults count then.
+// section loads a module. Without configuration its defaults count.
 func (*App) section(ctx caddy.Context, name string, raw json.RawMessage) (section, error) {
 	if raw == nil {
 		raw = json.RawMessage("{}")
@@ -266,7 +265,7 @@ func (*App) section(ctx caddy.Context, name string, raw json.RawMessage) (sectio
 	return s, nil
 }
 
-// open opens the store, and the files of folded texts if there are any.
+// open opens the store and the files of folded texts.
 func (a *App) open() (*state.State, error) {
 	files, err := a.Originals.open(a.logger)
 	if err != nil {
@@ -287,9 +286,7 @@ func (a *App) open() (*state.State, error) {
 	return s, nil
 }
 
-// running holds the running configurations of an instance, the one in force first. A new
-// configuration comes into force when the old one stops. Caddy stops the old one once every app of
-// the new one has started, so a refused configuration never comes into force.
+// running has the running configurations of an instance, the one in force first.
 type running struct {
 	sync.Mutex
 	apps []*App
@@ -299,12 +296,12 @@ func runningOf(i *shared.Instance) *running {
 	return shared.Part(i, func() *running { return new(running) })
 }
 
-// Start opens the stores, which may fail. The configuration comes into force as soon as no other one
-// is.
+// Start opens the stores, which may fail. The configuration comes into force as soon as no other one is.
 func (a *App) Start() error {
 	if v, err := a.site(); err == nil { // no sites, no pings
 		a.http, _ = v.(*caddyhttp.App)
 	}
+	// A configuration that is only validated opens no files.
 	if b, ok := a.store.(Beginner); ok {
 		if err := b.Begin(a.share.Of.Store); err != nil {
 			return fmt.Errorf("opening the session store: %w", err)
@@ -323,6 +320,8 @@ func (a *App) Start() error {
 	refreshing, cancel := context.WithCancel(context.Background())
 	a.refresh = cancel
 	a.refreshPrices(refreshing)
+	// A new configuration comes into force when the old one stops. Caddy stops the old one once every app of the new
+	// one has started, so a refused configuration never comes into force.
 	running := runningOf(a.instance)
 	running.Lock()
 	defer running.Unlock()
@@ -333,8 +332,7 @@ func (a *App) Start() error {
 	return nil
 }
 
-// govern brings the configuration into force: its limits count, and pings take
-// their way through its sites.
+// govern brings the configuration into force.
 func (a *App) govern() {
 	s := a.share.Of
 	if err := a.store.Adjust(s.Store); err != nil {
@@ -344,6 +342,7 @@ func (a *App) govern() {
 	if err := a.adjustOriginals(); err != nil {
 		a.logger.Error("moving folded texts", zap.Error(err))
 	}
+	// Pings take their way through the sites of this configuration.
 	s.Sender.Use(a.server)
 	a.keepAlive.Govern(s)
 	a.setMemory()
@@ -374,6 +373,7 @@ func (a *App) Stop() error {
 	}
 	s := a.share.Of
 	if len(running.apps) == 0 || running.apps[0].share.Of != s {
+		// No configuration in force uses this store any more.
 		s.Rest()
 	}
 	if len(running.apps) > 0 {
@@ -382,9 +382,9 @@ func (a *App) Stop() error {
 	return nil
 }
 
-// Cleanup gives the shares of the stores back. Caddy does not stop the apps of a
-// configuration that fails after they have started.
+// Cleanup releases the shares of the stores.
 func (a *App) Cleanup() error {
+	// Caddy does not stop the apps of a configuration that fails after they have started.
 	_ = a.Stop()
 	// The shares stay: the record may still be read in the background.
 	return errors.Join(a.auditShare.Release(), a.files.Close(), a.share.Release())
@@ -394,7 +394,6 @@ func (a *App) Cleanup() error {
 // handlers, while they are provisioned.
 func (a *App) WhenInForce(f func()) { a.began = append(a.began, f) }
 
-// server returns the HTTP server of a name, nil if there is none.
 func (a *App) server(name string) http.Handler {
 	if a.http == nil || a.http.Servers[name] == nil {
 		return nil

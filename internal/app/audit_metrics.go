@@ -11,12 +11,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 )
 
-// countersOf returns the counters of all audit queues of an instance.
 func countersOf(i *shared.Instance) *audit.Counters {
 	return shared.Part(i, func() *audit.Counters { return new(audit.Counters) })
 }
 
-// auditErrors counts failed attempts to open or write a store.
 var auditErrors = metric.CounterOf("audit_errors_total",
 	"Attempts to open an audit store or to write to it that failed, by reason.", "reason", audit.Reasons...)
 

@@ -39,8 +39,7 @@ type AuditStore interface {
 
 // AuditOptions are the options that all audit stores share.
 type AuditOptions struct {
-	// Content keeps prompts and responses as well, as the client sent and received them. Default:
-	// false.
+	// Content keeps prompts and responses as well, as the client sent and received them. Default: false.
 	Content bool `json:"content,omitempty"`
 	// Batch is the number of records that are written at once. At most 10000. Default: 500.
 	Batch int `json:"batch,omitempty"`
@@ -88,7 +87,6 @@ func (r *Retention) Validate() error {
 	return nil
 }
 
-// keeps returns the retention for the queue, 0 for ever.
 func (r *Retention) keeps() time.Duration {
 	switch r.Retention {
 	case 0:
@@ -99,9 +97,8 @@ func (r *Retention) keeps() time.Duration {
 	return time.Duration(r.Retention)
 }
 
-// unmarshalAudit parses the block of a store, with its own and the shared options. The name of the
-// store must not be consumed yet. If argument is not nil, it takes the one argument that may follow
-// the name.
+// unmarshalAudit parses the block of a store from its name on, with its own and the shared options. If argument is
+// not nil, it takes the one argument that may follow the name.
 func (o *AuditOptions) unmarshalAudit(d *caddyfile.Dispenser, argument *string, storeOptions option.Options) error {
 	d.Next() // the name of the store
 	name := d.Val()
@@ -120,7 +117,6 @@ func (o *AuditOptions) unmarshalAudit(d *caddyfile.Dispenser, argument *string, 
 	return option.Alone(d, "audit "+name, storeOptions)
 }
 
-// retention parses the option retention.
 func (r *Retention) retention() option.Option {
 	return option.Checked(option.Parsed(func(s string) error {
 		if s == "forever" {

@@ -35,7 +35,6 @@ const (
 	firstLook, maxLook = time.Second, 15 * time.Second
 )
 
-// sinksOf returns the open audit sinks of an instance.
 func sinksOf(i *shared.Instance) *shared.Pool[*Sink] { return shared.PoolOf[*Sink](i) }
 
 // Sink is a queue of records and the store behind it. Each open turn pins it. When the process exits
@@ -53,12 +52,12 @@ type Sink struct {
 	budgets  atomic.Pointer[[]allowance.Budget] // the budgets in force
 }
 
-// NewSink returns a queue of records and its store. The store is opened when the first batch is
-// due.
+// NewSink returns a queue of records and its store.
 func NewSink(
 	i *shared.Instance, open func() (audit.Store, error), o audit.Options, content bool, logger *zap.Logger,
 ) *Sink {
 	s := &Sink{instance: i, store: &lateStore{open: open, logger: logger}, logger: logger, Spending: newSpending()}
+	// The store is opened when the first batch is due.
 	s.queue = audit.NewQueue(s.store, o, countersOf(i))
 	s.content.Store(content)
 	s.key = sync.OnceValue(func() *tenant.Key {
@@ -83,6 +82,7 @@ func (s *Sink) Pinned() *Sink {
 			return other
 		}
 	}
+	// The current configuration keeps no records.
 	countersOf(s.instance).Drop(1)
 	return nil
 }
@@ -97,8 +97,7 @@ func (s *Sink) Refuses() bool { return s.store.strict.Load() && s.store.trouble(
 // Key returns the key that hashes tenants on record. It outlives the process.
 func (s *Sink) Key() *tenant.Key { return s.key() }
 
-// Begin registers a turn. Should the process end first, the turn is recorded with the fields known
-// now.
+// Begin registers a turn. Should the process end first, the turn is recorded with the fields known now.
 func (s *Sink) Begin(rec *audit.Record) *audit.OpenTurn { return s.queue.Begin(rec) }
 
 // End records a finished turn.
@@ -120,7 +119,6 @@ func (s *Sink) Close() error {
 // AuditShare is a configuration's share of a sink.
 type AuditShare = shared.Share[*Sink]
 
-// provisionAudit loads the configured audit store, if any, and acquires a share of its sink.
 func (a *App) provisionAudit(ctx caddy.Context) error {
 	if a.AuditRaw == nil {
 		return nil
@@ -174,8 +172,7 @@ func (a *App) auditOptions() audit.Options {
 	return o
 }
 
-// openAudit opens the audit store. After a failure records wait in memory, unless the operator
-// configured Caddy not to start.
+// openAudit opens the audit store.
 func (a *App) openAudit() error {
 	if a.audit == nil {
 		return nil
@@ -190,6 +187,7 @@ func (a *App) openAudit() error {
 		return nil
 	}
 	if _, err := store.opened(false); err != nil {
+		// Records wait in memory, unless the operator has configured Caddy not to start.
 		a.logger.Error("audit store cannot be opened: records are kept in memory until it can", zap.Error(err))
 	}
 	return nil
@@ -198,12 +196,12 @@ func (a *App) openAudit() error {
 // refuses reports whether requests need a working audit store.
 func (a *App) refuses() bool { return a.audit != nil && a.audit.Settings().OnError == refuseOnError }
 
-// adjustAudit applies this configuration's options and budgets to the audit sink, which an earlier
-// configuration may have opened.
+// adjustAudit applies this configuration's options and budgets to the audit sink.
 func (a *App) adjustAudit() {
 	if a.audit == nil {
 		return
 	}
+	// An earlier configuration may have opened the sink.
 	s := a.auditShare.Of
 	s.content.Store(a.audit.Settings().Content)
 	s.store.strict.Store(a.refuses())
@@ -211,13 +209,13 @@ func (a *App) adjustAudit() {
 	a.adjustBudgets()
 }
 
-// readRecord reads the data that this process lacks from the records: spending, today's turns,
-// habits.
+// readRecord reads the data that this process lacks from the records.
 func (a *App) readRecord() {
 	if a.auditShare == nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
+	// Spending, today's turns and habits come from there.
 	a.unlearn = cancel
 	// The store may become readable only later. The start does not wait for it.
 	go httpx.Background("opening the audit store", func() {
@@ -231,7 +229,6 @@ func (a *App) readRecord() {
 	})
 }
 
-// readNow makes one attempt, and reports whether the store could be read.
 func (a *App) readNow(ctx context.Context) bool {
 	late, cancel := context.WithTimeout(ctx, learnTime)
 	defer cancel()
@@ -244,10 +241,10 @@ func (a *App) readNow(ctx context.Context) bool {
 	return true
 }
 
-// learn has the features learn from the records, in the background. It needs a store that can be
-// read again.
+// learn has the features learn from the records, in the background.
 func (a *App) learn(ctx context.Context) {
 	source, err := a.auditShare.Of.store.source()
+	// A store that only writes has nothing to learn from.
 	if err != nil || source == nil {
 		return
 	}

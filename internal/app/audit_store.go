@@ -15,13 +15,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 )
 
-// mendAgain is the minimum time between two damaged files that are set aside. More files are of no
-// use if a medium damages one after another.
+// mendAgain is the minimum time between two damaged files that are set aside.
 const mendAgain = time.Hour
 
-// lateStore opens a store when the configuration starts, or when the first batch is due. A
-// configuration that is only validated must not touch files. After a failure the next call tries
-// again. A damaged file is set aside.
+// lateStore opens a store when the configuration starts, or when the first batch is due.
 type lateStore struct {
 	open   func() (audit.Store, error)
 	logger *zap.Logger
@@ -35,10 +32,8 @@ type lateStore struct {
 	closed bool
 }
 
-// fault is the reason for the last failure, nil after a success.
 type fault struct{ atomic.Pointer[string] }
 
-// note records the result of an attempt.
 func (f *fault) note(err error) {
 	if err == nil {
 		f.Store(nil)
@@ -67,6 +62,7 @@ func (l *lateStore) opened(strict bool) (audit.Store, error) {
 	if l.store != nil || l.closed {
 		return l.store, errClosed(l.store)
 	}
+	// A configuration that is only validated must not touch files, so nothing is open yet.
 	store, err := l.open()
 	l.opening.note(err)
 	if !strict && l.mend(err) {
@@ -74,13 +70,13 @@ func (l *lateStore) opened(strict bool) (audit.Store, error) {
 		l.opening.note(err)
 	}
 	if err != nil {
+		// The next call tries again.
 		return nil, err
 	}
 	l.store = store
 	return store, nil
 }
 
-// errClosed returns the error of a closed store, nil for an open one.
 func errClosed(s audit.Store) error {
 	if s == nil {
 		return errors.New("the audit store is closed")
@@ -91,6 +87,7 @@ func errClosed(s audit.Store) error {
 // ready opens the store and connects to it. With strict set, damaged files are left alone.
 func (l *lateStore) ready(ctx context.Context, strict bool) error {
 	s, err := l.opened(strict)
+	// The store of a server opens without connecting.
 	if p, ok := s.(audit.Prober); ok && err == nil {
 		err = p.Probe(ctx)
 		l.opening.note(err)
@@ -98,10 +95,10 @@ func (l *lateStore) ready(ctx context.Context, strict bool) error {
 	return err
 }
 
-// mend sets the damaged file of an error aside, and reports whether a new one can be made. l must
-// be locked.
+// mend sets the damaged file of an error aside, and reports whether a new one can be made.
 func (l *lateStore) mend(err error) bool {
 	d, ok := errors.AsType[*audit.DamagedError](err)
+	// If a medium damages one file after another, further ones are of no use.
 	if !ok || time.Since(l.mended) < mendAgain {
 		return false
 	}
@@ -120,11 +117,11 @@ func (l *lateStore) mend(err error) bool {
 	return true
 }
 
-// check looks for damage in a store's error, and returns the error.
 func (l *lateStore) check(s audit.Store, err error) error {
 	if _, ok := errors.AsType[*audit.DamagedError](err); ok && !l.strict.Load() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
+		// Another goroutine may have set this file aside.
 		if l.store == s {
 			l.mend(err)
 		}

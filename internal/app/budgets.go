@@ -22,8 +22,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 )
 
-// spending sums up the costs of users. Sinks of consecutive configurations share it, so that a change
-// of the store does not refill the budgets.
+// spending sums up the costs of users, for the sinks of consecutive configurations.
 type spending struct {
 	allowance.Spending
 	began time.Time
@@ -54,16 +53,15 @@ func spent(r *audit.Record) allowance.Spent {
 	return allowance.Spent{Dollars: r.USD, Tokens: r.Billed.Prompt() + r.Billed.Output, Estimated: r.Estimated > 0}
 }
 
-// errForgets refuses budgets that would be full again after each restart.
 var errForgets = errors.New("budgets: they need an audit store that can be read again, by which they outlive a " +
 	"restart: audit sqlite or audit postgres")
 
-// keepsBudgets returns an error if the budgets would not outlive a restart. Validation calls it before
-// anything is opened.
+// keepsBudgets returns an error if the budgets would not outlive a restart.
 func (a *App) keepsBudgets() error {
 	if len(a.Budgets) == 0 {
 		return nil
 	}
+	// Validation opens no store, so the type tells.
 	if _, writesOnly := a.audit.(*AuditJSONL); writesOnly || a.audit == nil {
 		return errForgets
 	}
@@ -117,14 +115,12 @@ func (a *App) spentBefore(ctx context.Context) (*allowance.Spending, error) {
 	return before, nil
 }
 
-// adjustBudgets counts the costs that openBudgets has read.
 func (a *App) adjustBudgets() {
 	a.auditShare.Of.budgets.Store(&a.Budgets)
 	a.join(a.spent)
 	a.spent = nil
 }
 
-// readSpent counts the costs that openBudgets could not read.
 func (a *App) readSpent(ctx context.Context) error {
 	if len(a.Budgets) == 0 {
 		return nil
@@ -134,18 +130,17 @@ func (a *App) readSpent(ctx context.Context) error {
 	return err
 }
 
-// join adds the costs from before the process began, once for each store.
 func (a *App) join(before *allowance.Spending) {
 	s := a.auditShare.Of.Spending
 	s.seed.Lock()
 	defer s.seed.Unlock()
+	// A change of the store must not refill the budgets, and a reload must not count them twice.
 	if before != nil && !s.read[a.auditShare.Key] {
 		s.Join(before, time.Now())
 		s.read[a.auditShare.Key] = true
 	}
 }
 
-// standings returns the budgets for the page.
 func standings(i *shared.Instance, now time.Time) []page.Budget {
 	out := []page.Budget{}
 	for _, s := range sinksOf(i).All() {

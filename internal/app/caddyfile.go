@@ -45,8 +45,8 @@ import (
 //		idle_ttl <duration>
 //	}
 //
-// The audit stores stand at parseAudit, the bounds of pings at
-// keepalive/pinger, the files of folded texts at parseOriginals.
+// The audit stores stand at [AuditSQLite], [AuditPostgres] and [AuditJSONL], the bounds of pings at keepalive/pinger,
+// the files of folded texts at parseOriginals.
 func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the name of the option
 	if d.NextArg() {
@@ -78,7 +78,6 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	})
 }
 
-// parseKeepAlive parses the section that keepalive/pinger reads.
 func (a *App) parseKeepAlive(d *caddyfile.Dispenser) error {
 	if a.KeepAliveRaw != nil {
 		return d.Err("duplicate option \"keepalive\"")
@@ -91,7 +90,6 @@ func (a *App) parseKeepAlive(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// parseUser parses a user and its name, or a placeholder that names every user.
 func (a *App) parseUser(d *caddyfile.Dispenser) error {
 	var u tenant.UserEntry
 	switch args := d.RemainingArgs(); len(args) {
@@ -112,32 +110,7 @@ func (a *App) parseUser(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// parseAudit parses the option of the app that keeps a record of every turn.
-// Syntax, one of:
-//
-//	audit [sqlite [<path>]] {
-//		path      <path>
-//		retention <duration>|forever
-//		content   on|off
-//		batch     <records>
-//		interval  <duration>
-//	}
-//	audit postgres [<dsn>] {
-//		dsn       <connection string or URL>
-//		retention <duration>|forever
-//		content   on|off
-//		batch     <records>
-//		interval  <duration>
-//	}
-//	audit jsonl {
-//		output    <writer> ...
-//		content   on|off
-//		batch     <records>
-//		interval  <duration>
-//	}
-//
-// What each option means and its default stand at the fields of
-// [AuditSQLite], [AuditPostgres] and [AuditJSONL].
+// parseAudit parses the option audit. The syntax of each store stands at its UnmarshalCaddyfile.
 func (a *App) parseAudit(d *caddyfile.Dispenser) error {
 	if a.AuditRaw != nil {
 		return d.Err("duplicate option \"audit\"")

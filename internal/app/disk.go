@@ -33,23 +33,20 @@ const (
 // clients nor credentials. One process may use it at a time. While the file is unusable, sessions
 // are kept in memory only.
 type DiskStore struct {
-	// Path is the file, and may hold placeholders. Default: llm_cache/sessions.db in Caddy's data
-	// directory.
+	// Path is the file, and may hold placeholders. Default: llm_cache/sessions.db in Caddy's data directory.
 	Path string `json:"path,omitempty"`
 	// MaxSize is the approximate maximum of the file, in bytes. Beyond it the tenant with the most
 	// data loses its least recently used sessions. At least 1 MiB. Default: 1073741824 (1 GiB),
 	// some hundred thousand conversations.
 	MaxSize int64 `json:"max_size,omitempty"`
-	// TTL is the lifetime of a session in the file after its last request. At least 1m. Default:
-	// 168h.
+	// TTL is the lifetime of a session in the file after its last request. At least 1m. Default: 168h.
 	TTL caddy.Duration `json:"ttl,omitempty"`
 	// Key encrypts the file and tells tenants apart: 32 bytes in hexadecimal or base64. It may be a
 	// placeholder, such as {env.LLM_CACHE_KEY}. After a restart with another key all sessions begin
 	// anew. A running process keeps its sessions when the key changes. Default: the key in KeyFile.
 	Key string `json:"key,omitempty"`
-	// KeyFile is the file of the key, in the same form, and may hold placeholders. A missing file
-	// is created with a new key, readable by its owner only. Default: llm_cache/key in Caddy's data
-	// directory.
+	// KeyFile is the file of the key, in the same form, and may hold placeholders. A missing file is created with a
+	// new key, readable by its owner only. Default: llm_cache/key in Caddy's data directory.
 	KeyFile string `json:"key_file,omitempty"`
 
 	key    secret.Key              // set by Provision
@@ -108,13 +105,13 @@ func (s *DiskStore) Secret() secret.Key {
 	return s.key.Derive("tenants")
 }
 
-// Open implements Store. The file is opened at the start of the configuration, or by its first
-// request.
+// Open implements Store.
 func (s *DiskStore) Open() (*sessioncache.Store, error) {
 	store, err := sessioncache.New(s.memory())
 	if err != nil {
 		return nil, err
 	}
+	// The file is opened at the start of the configuration, or by its first request.
 	p, err := s.persister(store)
 	if err != nil {
 		return nil, err
@@ -122,7 +119,6 @@ func (s *DiskStore) Open() (*sessioncache.Store, error) {
 	return store, store.Move(p)
 }
 
-// persister returns a persister of a store's sessions to the file.
 func (s *DiskStore) persister(store *sessioncache.Store) (*sessioncache.Persister, error) {
 	return Persister(store, s.logger, sessioncache.BackendOptions{
 		Name: s.Path, Key: s.key,
@@ -142,10 +138,10 @@ func (s *DiskStore) persister(store *sessioncache.Store) (*sessioncache.Persiste
 	})
 }
 
-// Begin opens the file, unless an earlier configuration has opened it. It returns an error if the
-// file is in use or of a newer version.
+// Begin opens the file. It returns an error if the file is in use or of a newer version.
 func (s *DiskStore) Begin(store *sessioncache.Store) error {
 	p, err := store.Persister(), errElsewhere
+	// An earlier configuration may have opened the file.
 	if sameFile(p.Name(), s.Path) {
 		err = p.Begin()
 	}
@@ -155,6 +151,7 @@ func (s *DiskStore) Begin(store *sessioncache.Store) error {
 		}
 		s.next, err = p, p.Begin()
 	}
+	// Memory alone would be a mistake: another process uses the file, or a later version made it.
 	if refusing(err) {
 		return err
 	}
@@ -166,13 +163,11 @@ func (s *DiskStore) Begin(store *sessioncache.Store) error {
 	return nil
 }
 
-// errElsewhere says that the sessions are in another file, or in none.
 var errElsewhere = errors.New("sessions are kept elsewhere")
 
-// refusing reports errors that must stop the configuration: memory alone would be a mistake.
+// refusing reports errors that must stop the configuration.
 func refusing(err error) bool { return errors.Is(err, disk.ErrInUse) || errors.Is(err, disk.ErrNewer) }
 
-// sameFile reports whether two paths name one file.
 func sameFile(a, b string) bool {
 	if a == b {
 		return true
@@ -181,6 +176,7 @@ func sameFile(a, b string) bool {
 	if err != nil {
 		return false
 	}
+	// A link may give the file a second name.
 	y, err := os.Stat(b)
 	return err == nil && os.SameFile(x, y)
 }

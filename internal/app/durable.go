@@ -35,6 +35,7 @@ const tellAgain = 10 * time.Minute
 func (t *trouble) failed(what string, err error) {
 	storeFailed(t.store, what)
 	now, last := time.Now().UnixNano(), t.logged.Load()
+	// A store that is down fails with every session.
 	if last != 0 && now-last < int64(tellAgain) || !t.logged.CompareAndSwap(last, now) {
 		return
 	}

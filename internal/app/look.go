@@ -26,7 +26,6 @@ func Dashboard(i *shared.Instance) *page.Page {
 	return shared.Part(i, func() *page.Page { return page.New(func() page.View { return look(i) }) })
 }
 
-// look returns the view for the page.
 func look(i *shared.Instance) page.View {
 	now := time.Now()
 	v := page.View{
@@ -52,6 +51,7 @@ func look(i *shared.Instance) page.View {
 			p.View(&v)
 		}
 	}
+	// States come in no order, and the page compares views byte by byte.
 	slices.SortFunc(v.Queues, func(a, b page.Queue) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(all, func(a, b used) int { return b.at.Compare(a.at) })
 	for _, u := range all[:min(len(all), shownSessions)] {
@@ -105,6 +105,7 @@ func sessionOf(r sessioncache.SessionSummary, identify func(session string) audi
 	if prompt > 0 {
 		s.Read = float64(read) / float64(prompt)
 	}
+	// Without prices, savings are in units of an uncached token.
 	if s.Priced = cost.ClientUSD > 0; s.Priced {
 		s.Saved, s.Would = cost.ClientUSD-cost.USD, cost.WouldSaveUSD
 	} else {
@@ -113,6 +114,7 @@ func sessionOf(r sessioncache.SessionSummary, identify func(session string) audi
 	if len(r.Conversations) == 0 {
 		return s
 	}
+	// The most recently used conversation stands for the session.
 	l := &r.Conversations[0]
 	s.Model, s.Used, s.Warm, s.Observed, s.Miss, s.Decision = audit.Bounded(l.Model), l.Started, l.Warm, l.Observed,
 		l.LastBreak, l.Decision
@@ -153,7 +155,6 @@ func healthOf(s sessioncache.StoreStats, trouble string) page.Health {
 // slowRecord is the lag from which a store counts as slow.
 const slowRecord = 30 * time.Second
 
-// troubles are the texts for the reasons of failing audit stores.
 var troubles = map[string]string{
 	audit.ReasonFull: "the disk is full", audit.ReasonDamaged: "the file is damaged",
 	audit.ReasonForeign: "the file belongs to another program",

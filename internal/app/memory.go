@@ -31,12 +31,12 @@ func (MemoryStore) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "llm_cache.stores.memory", New: func() caddy.Module { return new(MemoryStore) }}
 }
 
-// Provision fills in defaults and refuses limits out of range: it runs before
-// the app opens the store, Validate would run after.
+// Provision fills in defaults and refuses limits out of range.
 func (m *MemoryStore) Provision(caddy.Context) error {
 	if m.IdleTTL == 0 {
 		m.IdleTTL = caddy.Duration(sessioncache.DefaultIdleTTL)
 	}
+	// Caddy would validate only after the app has opened the store.
 	return m.Validate()
 }
 

@@ -16,7 +16,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 )
 
-// setMemory divides the configuration's memory budget.
 func (a *App) setMemory() {
 	budget := memory.Of(a.instance)
 	budget.Set(a.Memory)
@@ -34,7 +33,6 @@ func partBytes(i *shared.Instance, p memory.Part) int64 {
 	return sum
 }
 
-// healthOfMemory says how much of the budget is used, and by which parts.
 func healthOfMemory(i *shared.Instance) page.Health {
 	budget := memory.Of(i)
 	var sum int64

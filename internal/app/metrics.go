@@ -14,27 +14,25 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// storeErrors counts failed operations of session stores beyond the process.
 var storeErrors = metric.CounterOf("store_errors_total",
 	"What the store of sessions failed to do: open, load, save, claim, delete, restore, or damaged for a file that was "+
 		"set aside.", "operation",
 	"open", "load", "save", "claim", "delete", "restore", "damaged")
 
-// troubleTime is how long a store counts as failing after a failure. A store that could not be
-// opened fails until a configuration opens it.
+// troubleTime is the time for which a store counts as failing after a failure.
 const troubleTime = time.Minute
 
-// failed is a failed operation.
 type failed struct {
 	operation string
 	at        time.Time
 }
 
-// lastFailed holds the last failure of each open store.
+// lastFailed has the last failure of each open store.
 var lastFailed sync.Map // of *failed, by *sessioncache.Store
 
 func storeFailed(store *sessioncache.Store, operation string) {
 	storeErrors.WithLabelValues(operation).Inc()
+	// A later failure must not hide that the file is not open.
 	if last, ok := lastFailed.Load(store); !ok || last.(*failed).operation != "open" {
 		lastFailed.Store(store, &failed{operation, time.Now()})
 	}
@@ -47,13 +45,13 @@ func worksAgain(store *sessioncache.Store) {
 	}
 }
 
-// storeTrouble returns a text for the last failure of a store, "" without one.
 func storeTrouble(store *sessioncache.Store, now time.Time) string {
 	last, ok := lastFailed.Load(store)
 	if !ok {
 		return ""
 	}
 	switch f := last.(*failed); {
+	// A store that could not be opened fails until a configuration opens it.
 	case f.operation == "open":
 		return "the file cannot be opened: sessions are kept in memory only"
 	case now.Sub(f.at) < troubleTime:

@@ -39,8 +39,7 @@ type Originals struct {
 	// of the credential that holds most if that is more than a quarter. At least 1 MiB.
 	// Default: 268435456 (256 MiB).
 	MaxSize int64 `json:"max_size,omitempty"`
-	// TTL is the lifetime of a text after it was last folded or restored. At least 1m. Default:
-	// 24h.
+	// TTL is the lifetime of a text after it was last folded or restored. At least 1m. Default: 24h.
 	TTL caddy.Duration `json:"ttl,omitempty"`
 
 	key secret.Key // set by prepare
@@ -67,7 +66,6 @@ func (o *Originals) Validate() error {
 	return nil
 }
 
-// prepare fills in defaults and finds the key.
 func (o *Originals) prepare() error {
 	if o == nil {
 		return nil
@@ -90,7 +88,6 @@ func (o *Originals) prepare() error {
 	return err
 }
 
-// folder returns the folder of the files, "" for none.
 func (o *Originals) folder() string {
 	if o == nil {
 		return ""
@@ -98,7 +95,6 @@ func (o *Originals) folder() string {
 	return o.Folder
 }
 
-// open opens the files.
 func (o *Originals) open(logger *zap.Logger) (*originals.Files, error) {
 	if o == nil {
 		return nil, nil
@@ -114,11 +110,12 @@ func (o *Originals) open(logger *zap.Logger) (*originals.Files, error) {
 	})
 }
 
-// openOriginals opens the files, unless an earlier configuration has opened them.
+// openOriginals opens the files of this configuration.
 func (a *App) openOriginals() (err error) {
 	running := runningOf(a.instance)
 	running.Lock()
 	defer running.Unlock()
+	// An earlier configuration may have opened this folder.
 	if a.Originals.folder() != a.share.Of.Folder {
 		if a.files, err = a.Originals.open(a.logger); err != nil {
 			return fmt.Errorf("originals: %w", err)
@@ -127,11 +124,11 @@ func (a *App) openOriginals() (err error) {
 	return nil
 }
 
-// adjustOriginals applies this configuration. The texts in memory move to its files.
 func (a *App) adjustOriginals() error {
 	s, o := a.share.Of, a.Originals
 	var err error
 	if o.folder() != s.Folder {
+		// The texts in memory move to the new files.
 		err = s.Blocks.Move(a.files)
 		s.Folder, a.files = o.folder(), nil
 	}

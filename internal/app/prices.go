@@ -35,8 +35,7 @@ import (
 // PricesFrom refreshes cache rules and prices from a models file at a URL. The file is
 // kept in Caddy's storage. Neither the start nor a request waits for it.
 type PricesFrom struct {
-	// URL is the address of the models file, by http or https. It may be named by
-	// placeholders.
+	// URL is the address of the models file, by http or https. It may be named by placeholders.
 	URL string `json:"url"`
 	// Every is the time between two refreshes, 1m or more. Default: 24h.
 	Every caddy.Duration `json:"every,omitempty"`
@@ -96,7 +95,6 @@ func (p *PricesFrom) provision() error {
 	return nil
 }
 
-// verify compares a file with the pin.
 func (p *PricesFrom) verify(text, signature []byte) error {
 	if p.key == nil {
 		if sum := sha256.Sum256(text); !bytes.Equal(sum[:], p.hash) {
@@ -104,6 +102,7 @@ func (p *PricesFrom) verify(text, signature []byte) error {
 		}
 		return nil
 	}
+	// A signature may be raw or in base64.
 	if raw, err := base64.StdEncoding.DecodeString(string(bytes.TrimSpace(signature))); err == nil {
 		signature = raw
 	}
@@ -138,6 +137,7 @@ func download(ctx context.Context, address string) ([]byte, error) {
 	if res.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("%s answered %s", address, res.Status)
 	}
+	// One byte more shows that the file is too long.
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxModelsFile+1))
 	if err == nil && len(text) > maxModelsFile {
 		err = fmt.Errorf("%s has more than %d bytes", address, maxModelsFile)
@@ -145,7 +145,6 @@ func download(ctx context.Context, address string) ([]byte, error) {
 	return text, err
 }
 
-// provisionPrices reads the models files of the configuration.
 func (a *App) provisionPrices(ctx caddy.Context) error {
 	if err := a.PricesFrom.provision(); err != nil {
 		return fmt.Errorf("prices_from: %w", err)
@@ -173,13 +172,11 @@ func (a *App) provisionPrices(ctx caddy.Context) error {
 	return nil
 }
 
-// namedText is a file that has been read.
 type namedText struct {
 	name string
 	text []byte
 }
 
-// over returns a table with the members of the file in place of its own.
 func (n *namedText) over(t *pricing.Table) (*pricing.Table, error) {
 	if n == nil {
 		return t, nil
@@ -193,13 +190,13 @@ type storage interface {
 	Store(ctx context.Context, key string, value []byte) error
 }
 
-// refreshPrices keeps the table up to date until the context ends: first with the file in
-// the storage, then with that at the URL.
+// refreshPrices keeps the table up to date until the context ends.
 func (a *App) refreshPrices(ctx context.Context) {
 	if a.PricesFrom == nil {
 		return
 	}
 	go httpx.Background("refreshing prices", func() {
+		// The stored file counts until the URL has answered.
 		a.loadPrices(ctx)
 		ticker := time.NewTicker(time.Duration(a.PricesFrom.Every))
 		defer ticker.Stop()
@@ -222,8 +219,7 @@ func (a *App) refreshPrices(ctx context.Context) {
 	})
 }
 
-// usePrices puts a file in force, unless the built-in table is newer. The operator's own
-// file stays in front of it.
+// usePrices puts a file in force, unless the built-in table is newer.
 func (a *App) usePrices(text, signature []byte) error {
 	if err := a.PricesFrom.verify(text, signature); err != nil {
 		return err
@@ -232,11 +228,13 @@ func (a *App) usePrices(text, signature []byte) error {
 	if err != nil {
 		return err
 	}
+	// The program may be newer than the file at the URL.
 	if day := pricing.CollectedOf(text); day.Before(pricing.Collected()) {
 		a.logger.Info("prices of the program are newer than those of prices_from", zap.Time("built_in", pricing.Collected()),
 			zap.Time("fetched", day))
 		return nil
 	}
+	// The operator's own file stays in front.
 	if fresh, err = a.ownPrices.over(fresh); err != nil {
 		return err
 	}
@@ -245,13 +243,11 @@ func (a *App) usePrices(text, signature []byte) error {
 	return nil
 }
 
-// pricesKey returns the name of the file in Caddy's storage.
 func (p *PricesFrom) pricesKey() string {
 	sum := sha256.Sum256([]byte(option.Expand(p.URL)))
 	return "llm_cache/prices/" + hex.EncodeToString(sum[:8]) + ".json"
 }
 
-// loadPrices puts the stored file in force.
 func (a *App) loadPrices(ctx context.Context) {
 	key := a.PricesFrom.pricesKey()
 	text, err := a.storage.Load(ctx, key)

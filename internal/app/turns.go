@@ -48,23 +48,19 @@ func init() { // a variable would put these into the initialization order
 	})
 }
 
-// costs count the actual costs of turns, and the costs that the client's own bytes would have had.
 var costs = metric.CounterOf("cost_usd_total",
 	"Cost of turns in US dollars where prices are known: actual; client, of the clients' own bytes; would, of the "+
 		"turns as the policy observe would have them, and of the others as they were.", "kind",
 	"actual", "client", "would")
 
-// The counters of each kind, looked up once.
 var costActual, costClient, costWould = costs.WithLabelValues("actual"), costs.WithLabelValues("client"),
 	costs.WithLabelValues("would")
 
-// assumedTurns count the turns of models that the models file does not know.
 var assumedTurns = metric.CounterOf("assumed_turns_total",
 	"Turns of models that the models file does not know: rules, of the nearest sibling; prices, of the dearest model "+
 		"of the family or vendor; unpriced, in no sum of dollars.", "what",
 	"rules", "prices", "unpriced")
 
-// Each of them, found once.
 var assumedRules, assumedPrices, unpricedTurns = assumedTurns.WithLabelValues("rules"),
 	assumedTurns.WithLabelValues("prices"), assumedTurns.WithLabelValues("unpriced")
 
@@ -105,11 +101,11 @@ func Count(i *shared.Instance, r *audit.Record, host string) {
 	t.today.Add(r)
 }
 
-// seed counts the turns on record before the process began, in the background and once. It needs a
-// store that can be read again.
+// seed counts the turns on record before the process began, once and in the background.
 func (a *App) seed() {
 	t := turnsOf(a.instance)
 	source, err := a.auditShare.Of.store.source()
+	// A store that only writes cannot be read again.
 	if err != nil || source == nil || !t.seeded.CompareAndSwap(false, true) {
 		return
 	}
@@ -122,8 +118,7 @@ func (a *App) seed() {
 	})
 }
 
-// dimension is a label by which metrics tell turns apart. Clients choose keys, names of models and
-// Host headers, so only the first names get their own counters. Later ones are counted together.
+// dimension is a label by which metrics tell turns apart.
 type dimension struct {
 	maxNames            int
 	cost, tokens, turns *prometheus.CounterVec
@@ -132,8 +127,7 @@ type dimension struct {
 	met map[string]*dimensionCounters
 }
 
-// dimensionCounters are the counters of one name. They are stored because a lookup by labels costs
-// more than counting.
+// dimensionCounters are the counters of one name.
 type dimensionCounters struct {
 	name                        string
 	turns, prompt, read, output prometheus.Counter
@@ -142,7 +136,6 @@ type dimensionCounters struct {
 	cost atomic.Pointer[costCounters]
 }
 
-// costCounters are the cost counters of a name with known prices.
 type costCounters struct{ actual, client, would prometheus.Counter }
 
 // maxName bounds names that clients choose, in bytes.
@@ -157,8 +150,8 @@ func newDimension(name string, maxNames int) *dimension {
 				"the others as they were.", name, maxNames), name, "kind"),
 		tokens: metric.NewCounterVec(name+"_tokens_total",
 			fmt.Sprintf("Tokens by %s: prompt, read (the part of it that came from a cache) and output.", name), name, "bucket"),
-		turns: metric.NewCounterVec(name+"_turns_total", fmt.Sprintf("Turns, which are requests of clients, by %s.", name),
-			name),
+		turns: metric.NewCounterVec(name+"_turns_total",
+			fmt.Sprintf("Turns, which are requests of clients, by %s.", name), name),
 	}
 }
 
@@ -173,6 +166,7 @@ func (d *dimension) countersOf(name string, maxNames int) *dimensionCounters {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	name = label(name)
+	// Clients choose keys, model names and Host headers: only the first names get counters of their own.
 	if len(d.met) >= maxNames && d.met[name] == nil {
 		name = audit.Others // Others comes on top of the maximum
 	}
@@ -184,12 +178,12 @@ func (d *dimension) countersOf(name string, maxNames int) *dimensionCounters {
 			read:   d.tokens.WithLabelValues(name, "read"),
 			output: d.tokens.WithLabelValues(name, "output"),
 		}
+		// A lookup by labels costs more than counting, so the counters are stored.
 		d.met[name] = c
 	}
 	return c
 }
 
-// count counts a turn.
 func (d *dimension) count(name string, r *audit.Record) {
 	if len(name) > maxName {
 		name = name[:maxName]
@@ -218,11 +212,11 @@ func (d *dimension) count(name string, r *audit.Record) {
 	c.output.Add(float64(max(0, r.Billed.Output)))
 }
 
-// label makes a client's name fit for a metric: unprintable characters become U+FFFD, for they
-// could steer a terminal.
+// label replaces the unprintable characters of a client's name.
 func label(name string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
+			// They could steer a terminal.
 			return unicode.ReplacementChar
 		}
 		return r

@@ -15,9 +15,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// StatusClient is the used part of the input that Claude Code passes to the command of its status
-// line. Versions before 2.1.251 pass no prompt_cache, nor does any version before the first
-// request.
+// StatusClient is the used part of the input that Claude Code passes to the command of its status line. Versions
+// before 2.1.251 pass no prompt_cache, nor does any version before the first request.
 type StatusClient struct {
 	// SessionID is the conversation's id, as in the client's requests.
 	SessionID string `json:"session_id"`
@@ -64,10 +63,10 @@ const (
 	inputPatience = 200 * time.Millisecond
 )
 
-// passed reads a client's input. It returns nil without a usable one: from a terminal, from a pipe
-// that stays open, or from another client.
+// passed reads a client's input. It returns nil without a usable one.
 func passed(in io.Reader) *StatusClient {
 	if f, ok := in.(*os.File); ok {
+		// A terminal passes nothing.
 		if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice != 0 {
 			return nil
 		}
@@ -85,12 +84,12 @@ func passed(in io.Reader) *StatusClient {
 	select {
 	case c := <-got:
 		return c
+	// A pipe may stay open without any input.
 	case <-time.After(inputPatience):
 		return nil
 	}
 }
 
-// tell formats the state of the cache from the client's knowledge, which has no savings.
 func (c *PromptCache) tell(now time.Time) string {
 	cache := "cold"
 	switch {

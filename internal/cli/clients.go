@@ -22,7 +22,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// clients examines the settings of the clients that have any.
 func (e *exam) clients(ctx context.Context) {
 	e.claudeCode(ctx)
 	e.codex(ctx)
@@ -54,8 +53,7 @@ func (e *exam) away(about, name, value string, u *url.URL) {
 	}
 }
 
-// baseURL examines a base URL and reports whether to try it. The client appends a path to it.
-// versioned says that the URL must include the version.
+// baseURL examines a base URL, with the version if versioned, and reports whether to try it.
 func (e *exam) baseURL(about, name, value, version string, versioned bool) bool {
 	e.configured = true
 	u, err := url.Parse(value)
@@ -63,6 +61,7 @@ func (e *exam) baseURL(about, name, value, version string, versioned bool) bool 
 		e.find(about, "%s is %q, which is no URL. It begins with http:// or https://.", name, value)
 		return false
 	}
+	// The client appends a path, of which the version may be the first part.
 	path := strings.TrimSuffix(u.Path, "/")
 	switch has := strings.HasSuffix(path, "/"+version); {
 	case strings.HasSuffix(path, "/"+version+"/"+version):
@@ -87,7 +86,6 @@ func (e *exam) baseURL(about, name, value, version string, versioned bool) bool 
 	return true
 }
 
-// proxied examines whether a forward proxy diverts requests.
 func (e *exam) proxied(about string, u *url.URL) {
 	name := strings.ToUpper(u.Scheme) + "_PROXY"
 	proxy := e.Getenv(name)

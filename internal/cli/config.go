@@ -22,15 +22,14 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/routes"
 )
 
-// config examines a configuration.
 func (e *exam) config(ctx context.Context) {
 	root := gjson.ParseBytes(e.Config)
 	root.Get("apps.http.servers").ForEach(func(name, server gjson.Result) bool {
 		e.look("server %s of the configuration", name.String())
 		for _, key := range []string{"write_timeout", "read_timeout"} {
 			if d := duration(server.Get(key)); d > 0 && d < 5*time.Minute {
-				e.find("server "+name.String(), "%s is %s: answers of minutes are cut off. Take it away, or set 10m at least.", key,
-					d)
+				e.find("server "+name.String(), "%s is %s: answers of minutes are cut off. Take it away, or set 10m at least.",
+					key, d)
 			}
 		}
 		e.exposed(server)
@@ -47,7 +46,6 @@ func (e *exam) config(ctx context.Context) {
 	}
 }
 
-// duration reads a duration in JSON, as a text or in nanoseconds.
 func duration(v gjson.Result) time.Duration {
 	if v.Type == gjson.String {
 		d, _ := time.ParseDuration(v.String())
@@ -56,7 +54,6 @@ func duration(v gjson.Result) time.Duration {
 	return time.Duration(v.Int())
 }
 
-// routes examines the place of llm_cache, and the handlers around it.
 func (e *exam) routes(ctx context.Context, raw string) {
 	var servers map[string]*caddyhttp.Server
 	if err := json.Unmarshal([]byte(raw), &servers); raw != "" && err != nil {
@@ -115,8 +112,8 @@ func (e *exam) headers(proxy gjson.Result) {
 		case "Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key":
 			variable, isVariable := strings.CutPrefix(strings.Trim(strings.TrimPrefix(value, "Bearer "), "{}"), "env.")
 			if isVariable && e.Getenv(variable) == "" {
-				e.note("reverse_proxy", "header_up %s takes its key from %s, which is not set here. Set it where Caddy runs.",
-					key, variable)
+				e.note("reverse_proxy",
+					"header_up %s takes its key from %s, which is not set here. Set it where Caddy runs.", key, variable)
 			} else if strings.TrimSpace(strings.TrimPrefix(value, "Bearer")) == "" {
 				e.note("reverse_proxy",
 					"header_up %s writes an empty key: the variable in it is not set here. Set it where Caddy runs.", key)
@@ -132,7 +129,6 @@ func (e *exam) headers(proxy gjson.Result) {
 	})
 }
 
-// public returns the public site names of a server.
 func public(server gjson.Result) []string {
 	var out []string
 	server.Get("routes.#.match.#.host|@flatten|@flatten").ForEach(func(_, host gjson.Result) bool {
@@ -202,7 +198,6 @@ func (e *exam) proxy(ctx context.Context, cache, proxy gjson.Result) {
 	})
 }
 
-// audit examines the path of the audit store.
 func (e *exam) audit(a gjson.Result) {
 	path := a.Get("path").String()
 	if path == "" {

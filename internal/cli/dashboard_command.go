@@ -101,8 +101,7 @@ func Handler(admin string) (http.Handler, error) {
 		}
 		_, name := path.Split(r.URL.Path)
 		switch {
-		// The check of the Host header blocks other web sites that rebind their names to this
-		// machine.
+		// The check of the Host header blocks other web sites that rebind their names to this machine.
 		case !loopback(host):
 			http.Error(w, "asked for by a foreign name", http.StatusForbidden)
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:

@@ -52,19 +52,16 @@ would save is told by estimate.
 	}
 }
 
-// model gives the rules and prices of the simulated providers.
 const model = "claude-sonnet-4-6"
 
 // DemoSum is the result of the conversation.
 type DemoSum struct {
 	// Requests counts the requests.
 	Requests int
-	// Client and Actual are the costs in dollars of the client's own bytes and of the requests as
-	// sent.
+	// Client and Actual are the costs in dollars of the client's own bytes and of the requests as sent.
 	Client, Actual float64
 }
 
-// provider is a simulated provider that sums up its bills.
 type provider struct {
 	simulator.Handler
 	rules pricing.Rules
@@ -149,7 +146,6 @@ func serveDemo(h http.Handler) (net.Listener, error) {
 	return l, nil
 }
 
-// site starts Caddy on a free port and returns its address.
 func site(upstream string) (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -189,14 +185,11 @@ func post(ctx context.Context, url string, body []byte) error {
 	return nil
 }
 
-// demoFiles are the files that the agent reads in each task.
 var demoFiles = []string{"config", "pool", "handler", "query"}
 
-// text returns a text block.
 func text(s string) map[string]any { return map[string]any{"type": "text", "text": s} }
 
-// conversation returns the bodies of all requests: three tasks, in each of which the agent runs the
-// tests, searches, reads four files, edits one of them, and runs the tests again.
+// conversation returns the bodies of all requests of three tasks.
 func conversation() [][]byte {
 	var bodies [][]byte
 	var messages []map[string]any
@@ -221,6 +214,7 @@ func conversation() [][]byte {
 		}
 		say("user", text(prompt))
 		ask()
+		// In each task the agent runs the tests, searches, reads four files, edits one, and runs the tests again.
 		part := []string{"server", "store", "worker"}[task]
 		use("The tests first.", "Bash", map[string]any{"command": "go test ./... -v"}, tests(120))
 		use("Who calls it?", "Bash", map[string]any{"command": "grep -rn compute internal/" + part}, hits(part, 40))
@@ -238,7 +232,6 @@ func conversation() [][]byte {
 	return bodies
 }
 
-// line returns one line of a file, source the whole file.
 func line(name string, i int) string {
 	return fmt.Sprintf("\tvalue%d := compute(%q, %d) + offset[%d]", i, name, i*7919%1000, i)
 }
@@ -253,7 +246,6 @@ func source(name string, lines int) string {
 	return b.String()
 }
 
-// hits returns the result of a search with hits in four files.
 func hits(part string, lines int) string {
 	var b bytes.Buffer
 	for _, file := range demoFiles {
@@ -274,13 +266,13 @@ func tests(n int) string {
 	return b.String()
 }
 
-// body returns a request like those of agents, with cache markers on the system prompt and on the
-// last block.
+// body returns a request like those of agents.
 func body(messages []map[string]any) []byte {
 	marker := map[string]any{"type": "ephemeral"}
 	last := messages[len(messages)-1]
 	blocks := last["content"].([]map[string]any)
 	marked := maps.Clone(blocks[len(blocks)-1])
+	// Agents mark the system prompt and the last block.
 	marked["cache_control"] = marker
 	all := append([]map[string]any(nil), messages[:len(messages)-1]...)
 	all = append(all, map[string]any{

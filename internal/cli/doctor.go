@@ -41,7 +41,6 @@ type Finding struct {
 	Note bool `json:"note,omitempty"`
 }
 
-// exam collects the findings.
 type exam struct {
 	Patient
 	client     *http.Client
@@ -75,14 +74,12 @@ func Examine(ctx context.Context, p Patient) (looked []string, findings []Findin
 var userinfo = regexp.MustCompile(`(//)[^/@\s"]+@|[^/@\s"]+:[^/@\s"]+@`)
 
 func say(what string, args ...any) string {
-	// Findings are shown to others for help, and base URLs and proxies may hold passwords.
+	// Findings are shown to others for help, and base URLs and proxies may have passwords.
 	return userinfo.ReplaceAllString(fmt.Sprintf(what, args...), "${1}xxxxx@")
 }
 
-// look records an examined subject.
 func (e *exam) look(what string, args ...any) { e.looked = append(e.looked, say(what, args...)) }
 
-// find records a fault.
 func (e *exam) find(about, what string, args ...any) {
 	e.findings = append(e.findings, Finding{About: about, What: say(what, args...)})
 }
@@ -92,7 +89,6 @@ func (e *exam) note(about, what string, args ...any) {
 	e.findings = append(e.findings, Finding{About: about, What: say(what, args...), Note: true})
 }
 
-// faults counts the findings other than notes.
 func faults(findings []Finding) int {
 	n := 0
 	for _, f := range findings {

@@ -52,7 +52,6 @@ The command fails if there is no conversation.
 	return cmd
 }
 
-// sources returns the transcripts of the arguments, or else those of the agents in the home folder.
 func sources(paths []string) ([]transcript.Source, error) {
 	if len(paths) > 0 {
 		found, err := transcript.Scan(paths...)

@@ -88,7 +88,6 @@ func explainMain(cmd *cobra.Command, f caddycmd.Flags) error {
 	return nil
 }
 
-// save writes a drawing to a file.
 func save(path string, draw func(io.Writer) error) error {
 	f, err := os.Create(path)
 	if err != nil {

@@ -18,7 +18,6 @@ import (
 	"time"
 )
 
-// skew is the tolerated difference of clocks.
 const skew = 5 * time.Minute
 
 // upstream tries a site's upstream, without a credential.
@@ -123,18 +122,18 @@ func (e *exam) get(ctx context.Context, url string, credential http.Header) (*ht
 	return answer, nil
 }
 
-// clock compares the clock with that of a server: certificates and cache lifetimes depend on it.
+// clock compares the clock with that of a server.
 func (e *exam) clock(who string, h http.Header) {
 	theirs, err := http.ParseTime(h.Get("Date"))
 	if err != nil {
 		return
 	}
+	// Certificates and cache lifetimes depend on the clock.
 	if d := e.Now().Sub(theirs); d.Abs() > skew {
 		e.find("clock", "it differs by %s from that of %s. Set it by NTP.", d.Abs().Round(time.Minute), who)
 	}
 }
 
-// reason returns the innermost cause of an error.
 func reason(err error) string {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Err.Error()

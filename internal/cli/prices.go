@@ -31,7 +31,6 @@ func prices(f caddycmd.Flags) (*pricing.Table, error) {
 	return t, nil
 }
 
-// pricesCommand is the subcommand `prices` of `caddy llm-cache`.
 func pricesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prices [<file>]",

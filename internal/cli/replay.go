@@ -86,7 +86,6 @@ func replayMain(cmd *cobra.Command, f caddycmd.Flags) error {
 	return nil
 }
 
-// options parses the flags that replay and explain share.
 func options(f caddycmd.Flags) (trial.Options, error) {
 	o := trial.Options{Profiles: list(f.String("profile"), pricing.Profiles())}
 	names := make([]string, len(trial.Policies))
@@ -141,7 +140,6 @@ func (p *progressLine) show(done, total int) {
 	}
 }
 
-// clear ends the line, so that later output does not overwrite it.
 func (p *progressLine) clear() {
 	if !p.shown.IsZero() {
 		fmt.Fprintln(p.w)

@@ -55,7 +55,6 @@ type SmoketestLine struct {
 	Faults []string `json:"faults,omitempty"`
 }
 
-// fault records a fault.
 func (l *SmoketestLine) fault(format string, args ...any) {
 	// The text may quote a response, which must not steer a terminal.
 	l.Faults = append(l.Faults, strings.Map(func(r rune) rune {
@@ -66,7 +65,6 @@ func (l *SmoketestLine) fault(format string, args ...any) {
 	}, fmt.Sprintf(format, args...)))
 }
 
-// answer is a model's response.
 type answer struct {
 	text              string
 	session, retained string // from the headers of the site
@@ -139,7 +137,6 @@ func (*SmoketestOptions) continues(l *SmoketestLine, a, first *answer) {
 	}
 }
 
-// ask asks one question. It returns nil if no further check is possible.
 func (o *SmoketestOptions) ask(ctx context.Context, l *SmoketestLine, p *prompt) *answer {
 	url, body, err := o.request(p)
 	if err != nil {
@@ -213,7 +210,6 @@ func (o *SmoketestOptions) last(raw []byte) bool {
 	return !before.Ended()
 }
 
-// cut shortens a text to fit into a line.
 func cut(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if r := []rune(s); len(r) > 160 {

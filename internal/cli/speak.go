@@ -13,20 +13,17 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// said is one message.
 type said struct {
 	model bool // false for the user
 	text  string
 }
 
-// prompt is a question to the model.
 type prompt struct {
 	system string
 	said   []said
 	stream bool
 }
 
-// speech writes prompts in one format.
 type speech struct {
 	path func(model string, stream bool) string
 	body func(model string, p *prompt) any
@@ -133,7 +130,6 @@ func SmoketestFormats() []string {
 	return names
 }
 
-// request returns a prompt in the format of o.
 func (o *SmoketestOptions) request(p *prompt) (url string, body []byte, err error) {
 	s, ok := speeches[o.Format]
 	if !ok {

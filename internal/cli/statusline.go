@@ -26,7 +26,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// statuslinePatience bounds the duration of a status line.
 const statuslinePatience = 800 * time.Millisecond
 
 // StatuslineCommand returns the subcommand `statusline` of `caddy llm-cache`.
@@ -82,7 +81,6 @@ func StatusLine(ctx context.Context, admin, session string, of *StatusClient, no
 	return "llm_cache: no conversation yet"
 }
 
-// latest returns the conversation used last.
 func latest(sessions []sessioncache.SessionSummary) (last *sessioncache.ConversationSummary) {
 	for i := range sessions {
 		for j := range sessions[i].Conversations {
@@ -94,7 +92,6 @@ func latest(sessions []sessioncache.SessionSummary) (last *sessioncache.Conversa
 	return last
 }
 
-// ask requests a page of sessions, or one session.
 func ask(ctx context.Context, admin, path string, query url.Values) ([]sessioncache.SessionSummary, error) {
 	u := url.URL{Scheme: "http", Host: strings.TrimPrefix(admin, "http://"), Path: path, RawQuery: query.Encode()}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
@@ -126,7 +123,6 @@ func decodeStatus(from io.Reader, into any) error {
 	return json.NewDecoder(io.LimitReader(from, 16<<20)).Decode(into)
 }
 
-// tell formats the state of a conversation.
 func tell(l *sessioncache.ConversationSummary, now time.Time) string {
 	out := []string{"cache " + countdown(l, now)}
 	if n := l.Total.Prompt(); n > 0 {
@@ -145,7 +141,6 @@ func tell(l *sessioncache.ConversationSummary, now time.Time) string {
 	return strings.Join(out, " · ")
 }
 
-// countdown returns the remaining lifetime of the cached prefix.
 func countdown(l *sessioncache.ConversationSummary, now time.Time) string {
 	if l.TTLSeconds <= 0 {
 		if l.Warm {

@@ -63,8 +63,8 @@ client's.
 func runWrapped(cmd *cobra.Command, site string, args []string) (int, error) {
 	i := slices.IndexFunc(clients, func(c client) bool { return c.name == args[0] })
 	if i < 0 {
-		return caddy.ExitCodeFailedStartup, fmt.Errorf("wrap: client must be one of %s, got %q", strings.Join(names(), ", "),
-			args[0])
+		return caddy.ExitCodeFailedStartup, fmt.Errorf("wrap: client must be one of %s, got %q",
+			strings.Join(names(), ", "), args[0])
 	}
 	c := clients[i]
 	path, err := exec.LookPath(c.program)
@@ -142,7 +142,6 @@ func parse(base string) (*url.URL, error) {
 	return u, nil
 }
 
-// private starts Caddy with llm_cache before an upstream and returns its address.
 func private(upstream *url.URL) (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -163,7 +162,6 @@ var presets = map[string]string{
 	"generativelanguage.googleapis.com": `"upstream":{"preset":"gemini"},`,
 }
 
-// config returns the configuration of a private instance.
 func config(upstream *url.URL, address string) []byte {
 	transport, port := `{"protocol":"http"}`, "80"
 	if upstream.Scheme == "https" {

@@ -22,18 +22,15 @@ type launch struct {
 	home, dir string
 }
 
-// target is the destination of a client's requests.
 type target struct {
 	base     string // the base URL as this client writes it
 	site     string // the address of the running site, empty for a private instance
 	official bool   // a private instance before the provider's own API
 }
 
-// client describes the settings for the destination of a client's requests.
 type client struct {
 	name, program string
-	// api is the client's default base URL. version is the end of it that a site's address needs,
-	// too.
+	// api is the client's default base URL. version is the end of it that a site's address needs, too.
 	api, version string
 	// elsewhere returns a setting that disables base URLs, or "".
 	elsewhere func(l *launch) string
@@ -52,7 +49,6 @@ var clients = []client{
 
 func nowhere(*launch) string { return "" }
 
-// getenv returns a variable of the client's environment.
 func (l *launch) getenv(name string) string {
 	for _, pair := range slices.Backward(l.env) {
 		if value, ok := strings.CutPrefix(pair, name+"="); ok {
@@ -68,8 +64,7 @@ func hasOption(value string) bool { return value != "" && value != "0" && value 
 
 const anthropicBase = "ANTHROPIC_BASE_URL"
 
-// claudeFlag returns the settings on the command line of Claude Code, read from a file or given as
-// JSON, and the index of their argument, or -1.
+// claudeFlag returns the settings on the command line of Claude Code, and the index of their argument, or -1.
 func claudeFlag(l *launch) (at int, settings string) {
 	for i, arg := range l.args {
 		switch value, joined := strings.CutPrefix(arg, "--settings="); {
@@ -83,6 +78,7 @@ func claudeFlag(l *launch) (at int, settings string) {
 			continue
 		}
 		if !strings.HasPrefix(strings.TrimSpace(settings), "{") {
+			// The argument is JSON or the name of a file.
 			raw, _ := os.ReadFile(settings)
 			settings = string(raw)
 		}
@@ -91,8 +87,7 @@ func claudeFlag(l *launch) (at int, settings string) {
 	return -1, ""
 }
 
-// claudeEnv returns a variable as Claude Code sees it, and whether it comes from the settings,
-// which override the environment.
+// claudeEnv returns a variable as Claude Code sees it, and whether it comes from the settings.
 func claudeEnv(l *launch, name string) (value string, inSettings bool) {
 	_, flag := claudeFlag(l)
 	sources := append(make([]string, 0, 4), flag)
@@ -103,6 +98,7 @@ func claudeEnv(l *launch, name string) (value string, inSettings bool) {
 		raw, _ := os.ReadFile(path)
 		sources = append(sources, string(raw))
 	}
+	// Settings override the environment.
 	for _, settings := range sources {
 		if v := gjson.Get(settings, "env."+name); v.Exists() {
 			return v.String(), true
@@ -187,7 +183,6 @@ func codexSettings(l *launch) map[string]string {
 	return found
 }
 
-// codexOverride parses the setting `-c name=value` at an index of the arguments.
 func codexOverride(args []string, i int) (name, value string, ok bool) {
 	if (args[i] != "-c" && args[i] != "--config") || i+1 >= len(args) {
 		return "", "", false
@@ -279,12 +274,12 @@ func setOpencode(l *launch, to target) {
 
 const geminiVariable = "GOOGLE_GEMINI_BASE_URL"
 
-// geminiEnv returns a variable as Gemini CLI sees it. A variable that the environment lacks is read
-// from the nearest .env, above the working folder or in the home folder.
+// geminiEnv returns a variable as Gemini CLI sees it.
 func geminiEnv(l *launch, name string) string {
 	if value := l.getenv(name); value != "" {
 		return value
 	}
+	// The environment lacks it: the nearest .env counts, above the working folder or in the home folder.
 	var folders []string
 	for dir := l.dir; ; dir = filepath.Dir(dir) {
 		if folders = append(folders, dir); dir == filepath.Dir(dir) {

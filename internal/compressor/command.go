@@ -94,7 +94,6 @@ func run(cmd *cobra.Command, f caddycmd.Flags) error {
 	return err
 }
 
-// chosen returns the compressor of the flags.
 func chosen(f caddycmd.Flags) (Compressor, func(), error) {
 	model, server := f.String("model"), f.String("server")
 	switch {
@@ -172,8 +171,9 @@ func shown(words []lingua.Word, colored bool) string {
 	return b.String()
 }
 
-// harmless replaces control characters, which a terminal would obey.
+// harmless replaces control characters.
 func harmless(s string) string {
+	// A terminal would obey them.
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' {
 			return unicode.ReplacementChar

@@ -39,17 +39,17 @@ var models = shared.NewPool[*loadedModel]()
 // loadedModel is a model that is read on first use.
 type loadedModel struct {
 	shared.Pins
-	mu     sync.RWMutex // held for reading while the model runs
+	mu     sync.RWMutex // locked for reading while the model runs
 	open   func() (*lingua.Model, error)
 	closed bool
 }
 
 var errClosed = errors.New("the model is closed")
 
-// use calls f with the model.
 func (l *loadedModel) use(f func(*lingua.Model) error) error {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
+	// A text may still be in work when its configuration ends.
 	if l.closed {
 		return errClosed
 	}
@@ -143,8 +143,8 @@ func (e *Embedded) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return option.Block(d, "embedded", e.options())
 }
 
-// options are the options of the block.
 func (e *Embedded) options() option.Options {
+	// The block of compress lingua2 has these options, too.
 	return option.Options{
 		"model": option.Once(func() bool { return e.Model != "" }, option.Word(&e.Model)),
 		"int8": func(d *caddyfile.Dispenser) error {

@@ -82,7 +82,6 @@ func pack(r pipeline.Shortened) string {
 	return strconv.FormatInt(r.Took.Milliseconds(), 10) + "\n" + r.Text
 }
 
-// unpack is the inverse of pack.
 func unpack(s string) (pipeline.Shortened, bool) {
 	ms, text, ok := strings.Cut(s, "\n")
 	n, err := strconv.ParseInt(ms, 10, 64)

@@ -63,7 +63,6 @@ func (h *HTTP) Provision(caddy.Context) error {
 	return nil
 }
 
-// question is the body of a request.
 type question struct {
 	Text string  `json:"text"`
 	Rate float64 `json:"rate"`
@@ -134,7 +133,6 @@ func (h *HTTP) Health(ctx context.Context) Health {
 	return a
 }
 
-// ask sends a request and decodes a response of at most limit bytes.
 func (h *HTTP) ask(req *http.Request, into any, limit int64) error {
 	resp, err := h.client.Do(req)
 	if err != nil {

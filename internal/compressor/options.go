@@ -132,8 +132,7 @@ func (o *Options) Load(ctx caddy.Context) error {
 // Compressor returns the loaded compressor.
 func (o *Options) Compressor() Compressor { return o.compressor }
 
-// Use makes the caller's worker shorten texts, instead of Provision. The name stands for its
-// compressor.
+// Use makes the caller's worker shorten texts, instead of Provision. The name stands for its compressor.
 func (o *Options) Use(w *Worker, name string) { o.worker, o.key = w, name }
 
 // Cleanup releases the worker.
@@ -165,7 +164,6 @@ func (o *Options) kinds() []pipeline.Prose {
 
 func (o *Options) rate() float64 { return cmp.Or(o.Rate, defaultRate) }
 
-// stage returns the options of the pipeline stage, without known results.
 func (o *Options) stage() *pipeline.Compress {
 	return &pipeline.Compress{MinBytes: cmp.Or(o.MinChars, defaultMinChars), Kinds: o.kinds()}
 }
@@ -225,7 +223,6 @@ func (o *Options) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// readCompressor reads another compressor.
 func (o *Options) readCompressor(d *caddyfile.Dispenser) error {
 	if !d.NextArg() {
 		return d.ArgErr()

@@ -15,7 +15,6 @@ import (
 // Only prose is shortened. A page with prose and code keeps its code byte for byte, and errors,
 // diffs and JSON stay whole.
 
-// line is a line of a text, with its end.
 type line struct {
 	text  string
 	prose bool

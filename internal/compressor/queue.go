@@ -30,11 +30,10 @@ type ID struct {
 	Block   wire.Hash
 }
 
-// tenantShare divides the queue: each tenant may fill one such share.
+// tenantShare is the part of the queue, as a divisor, that one tenant may fill.
 const tenantShare = 4
 
-// queue has the waiting jobs, up to a number of bytes. Tenants take turns. It is used by one
-// goroutine at a time.
+// queue has the waiting jobs, up to a number of bytes. It is used by one goroutine at a time.
 type queue struct {
 	limit, bytes int64
 	known        map[ID]bool // jobs waiting or in progress
@@ -42,7 +41,6 @@ type queue struct {
 	order        []sessioncache.Tenant // tenants with waiting jobs, the next one first
 }
 
-// waiting are the waiting jobs of one tenant.
 type waiting struct {
 	jobs  []Job
 	bytes int64
@@ -90,6 +88,7 @@ func (q *queue) next() (j Job, ok bool) {
 	q.bytes -= int64(len(j.Text))
 	if len(w.jobs) > 0 {
 		// The tenant's next job waits until the other tenants had their turn.
+		// Tenants take turns.
 		q.order = append(q.order, t)
 	} else {
 		delete(q.tenants, t)
@@ -97,10 +96,8 @@ func (q *queue) next() (j Job, ok bool) {
 	return j, true
 }
 
-// done forgets a job that next returned.
 func (q *queue) done(id ID) { delete(q.known, id) }
 
-// clear forgets all jobs.
 func (q *queue) clear() {
 	limit := q.limit
 	*q = *newQueue()

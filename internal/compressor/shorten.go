@@ -17,8 +17,7 @@ const (
 	maxText = 64 << 10
 	// minGain is the minimum part of a text that must go.
 	minGain = 0.1
-	// sight is the distance, in bytes, within which a word of the compressor is searched in the
-	// text.
+	// sight is the distance, in bytes, within which a word of the compressor is searched in the text.
 	sight = 48
 )
 
@@ -60,14 +59,14 @@ func Shorten(ctx context.Context, c Compressor, text string, rate float64, minCh
 	return "", nil
 }
 
-// kept marks the bytes of the words to keep: those of which the compressor keeps any part, or that
-// it does not mention.
+// kept marks the bytes of the words to keep.
 func kept(text string, words []lingua.Word) []bool {
 	low := strings.ToLower
 	lower := low(text)
 	if len(lower) != len(text) { // else positions in the two would differ
 		lower, low = text, func(s string) string { return s }
 	}
+	// Words that the compressor does not mention stay, too.
 	const dropped = 1 // dropped and not kept; 0: not mentioned
 	said := make([]byte, len(text))
 	at := 0

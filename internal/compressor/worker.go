@@ -71,7 +71,6 @@ func init() {
 		})
 }
 
-// workersOf returns the workers of an instance, by the JSON of their compressors.
 func workersOf(i *shared.Instance) *shared.Pool[*Worker] { return shared.PoolOf[*Worker](i) }
 
 // NewWorker returns a worker of the caller's, with a queue that takes all jobs.
@@ -128,7 +127,6 @@ func (w *Worker) Health() Health {
 	return w.health
 }
 
-// work shortens waiting texts, and ends when the queue is empty.
 func (w *Worker) work() {
 	for {
 		more := true
@@ -154,11 +152,11 @@ var errPanic = errors.New("recovered from a panic")
 // maxRest bounds the pause after errors.
 const maxRest = time.Minute
 
-// rest returns the pause after errors. The lock is held.
 func (w *Worker) rest() time.Duration {
 	if w.failures == 0 {
 		return 0
 	}
+	// The shift is bounded: more would overflow.
 	return min(maxRest, time.Second<<min(w.failures-1, 10))
 }
 
@@ -202,7 +200,6 @@ func (w *Worker) one() bool {
 	return true
 }
 
-// fail records an error.
 func (w *Worker) fail(err error) {
 	texts.WithLabelValues(outcomeFailed).Inc()
 	w.mu.Lock()
@@ -215,7 +212,6 @@ func (w *Worker) fail(err error) {
 	}
 }
 
-// well records that the compressor works.
 func (w *Worker) well(ctx context.Context, c Compressor) {
 	w.mu.Lock()
 	known := w.failures == 0 && w.health.Device != ""
@@ -234,8 +230,7 @@ func (w *Worker) well(ctx context.Context, c Compressor) {
 const (
 	// quiet is the time without requests after which the worker continues.
 	quiet = 20 * time.Millisecond
-	// patience bounds the wait for quiet, as a multiple of the working time. The wait is at least
-	// quiet.
+	// patience bounds the wait for quiet, as a multiple of the working time. The wait is at least quiet.
 	patience = 50
 )
 
@@ -245,15 +240,13 @@ func (w *Worker) busy() bool {
 	return last != 0 && w.clock.Now().Sub(w.start)-last < quiet
 }
 
-// pace keeps a run within the worker's share.
 type pace struct {
 	worker *Worker
 	since  time.Time // start of the present stretch of work
 	worked time.Duration
 }
 
-// pause sleeps as long as the worker's share demands, and then until requests pause, for a bounded
-// time.
+// pause sleeps as long as the worker's share demands, and then until requests pause.
 func (p *pace) pause(ctx context.Context) error {
 	w := p.worker
 	d := w.clock.Now().Sub(p.since)

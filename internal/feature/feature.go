@@ -36,8 +36,7 @@ type Feature interface {
 	caddy.Module
 	// CaddyfileOptions returns the feature's options, which stand among those of llm_cache.
 	CaddyfileOptions() option.Options
-	// Open opens the feature for a site. The handler opens all features, those without configuration
-	// too.
+	// Open opens the feature for a site. The handler opens all features, those without configuration too.
 	Open(*Site) (*Part, error)
 }
 
@@ -97,8 +96,7 @@ func (s *Site) Begin() {
 
 // Part is a feature of a site. Members may be nil.
 type Part struct {
-	// Layers are the feature's layers between handler and upstream, by their names in the handler's
-	// chain.
+	// Layers are the feature's layers between handler and upstream, by their names in the handler's chain.
 	Layers map[string]Layer
 	// Sends are the kinds of internal requests that the feature sends through the site.
 	Sends selfrequest.Kind
@@ -108,7 +106,7 @@ type Part struct {
 	Serve func(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) (served bool, err error)
 	// Arrive is called when a request has arrived.
 	Arrive func()
-	// Complete returns the whole conversation of a partial request, which holds its end only; nil if it is
+	// Complete returns the whole conversation of a partial request, which has its end only; nil if it is
 	// not known. room reserves memory for a body.
 	Complete func(r *http.Request, p *Request, v *wire.View, room func(int64) bool) *wire.View
 	// Attend returns the writer of the answer to a request, nil for none. stamp writes the headers that

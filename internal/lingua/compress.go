@@ -117,8 +117,7 @@ func (m *Model) score(ctx context.Context, chunk string, f forced, o Compression
 	// The reference uses BERT's names for both ends. XLM-RoBERTa does not know them.
 	first, last := Token{t.id("[CLS]"), "[CLS]"}, Token{t.id("[SEP]"), "[SEP]"}
 	tokens := append(append([]Token{first}, m.tokens(chunk)...), last)
-	// The reference looks ids up by text, so that an added token with white space around it is
-	// unknown.
+	// The reference looks ids up by text, so that an added token with white space around it is unknown.
 	for i, t := range tokens {
 		if m.name(t.ID) != t.Text {
 			tokens[i].ID = m.tokenizer.unknown

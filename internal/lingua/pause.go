@@ -7,8 +7,7 @@ import "context"
 
 type pauseKey struct{}
 
-// WithPause makes a run call f between the layers of the model. f may block; an error of f ends the
-// run.
+// WithPause makes a run call f between the layers of the model. f may block; an error of f ends the run.
 func WithPause(ctx context.Context, f func(context.Context) error) context.Context {
 	return context.WithValue(ctx, pauseKey{}, f)
 }

@@ -5,9 +5,8 @@ package lingua
 
 import "math"
 
-// quantized is a layer with 8-bit weights and a scale for each column. Only 7 of the 8 bits are
-// used, so that no kernel's sum of two products overflows 16 bits and all CPUs compute the same
-// numbers.
+// quantized is a layer with 8-bit weights and a scale for each column. Only 7 of the 8 bits are used, so that no
+// kernel's sum of two products overflows 16 bits and all CPUs compute the same numbers.
 type quantized struct {
 	rows, cols int // of the weights in the product: in, out
 	// data are panels: for each group of four rows the four weights of each column.

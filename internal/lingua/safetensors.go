@@ -149,8 +149,7 @@ func (w *weights) vector(name string, n int) ([]float32, error) {
 	return v, nil
 }
 
-// read fills dst with elements of a tensor from an index on. It allocates a buffer if buf is too
-// short.
+// read fills dst with elements of a tensor from an index on. It allocates a buffer if buf is too short.
 func (w *weights) read(dst []float32, t tensor, from int, buf []byte) error {
 	width := int(t.width())
 	if need := len(dst) * width; len(buf) < need {

@@ -24,12 +24,11 @@ type Options[K, O comparable, V any] struct {
 	Now func() time.Time
 	// InUse reports an entry that must neither give way nor expire. Optional.
 	InUse func(*Entry[K, O, V]) bool
-	// Dropped receives each entry that leaves the cache, for any reason, under the lock.
-	// Optional.
+	// Dropped receives each entry that leaves the cache, for any reason, under the lock. Optional.
 	Dropped func(*Entry[K, O, V])
 }
 
-// Cache holds values by keys. Its methods, [Cache.Lock] apart, need its lock, which all
+// Cache stores values by keys. Its methods, [Cache.Lock] apart, need its lock, which all
 // caches of one pool share; a cache without a pool and without a TTL may be guarded by
 // any other lock.
 type Cache[K, O comparable, V any] struct {
@@ -120,6 +119,7 @@ func (c *Cache[K, O, V]) Put(k K, of O, v V, size int64) *Entry[K, O, V] {
 		e.used = c.options.Now()
 	}
 	c.Resize(e, size)
+	// It would push out all others before itself.
 	if p.limit > 0 && size > p.limit {
 		c.Drop(e)
 	}
@@ -144,8 +144,7 @@ func (c *Cache[K, O, V]) Use(e *Entry[K, O, V]) {
 // UsedAt sets the time of an entry's last use, which may lie before the cache was made.
 func (c *Cache[K, O, V]) UsedAt(e *Entry[K, O, V], at time.Time) { e.used = at }
 
-// Resize accounts for another size of an entry. Nothing gives way to it before the next
-// [Cache.Put].
+// Resize accounts for another size of an entry. Nothing gives way to it before the next [Cache.Put].
 func (c *Cache[K, O, V]) Resize(e *Entry[K, O, V], size int64) {
 	more := size - e.size
 	e.size = size
@@ -153,7 +152,7 @@ func (c *Cache[K, O, V]) Resize(e *Entry[K, O, V], size int64) {
 	c.options.Pool.grow(e.place.owner, more)
 }
 
-// Drop removes an entry. It does nothing for an entry that has been removed before.
+// Drop removes an entry. A second call does nothing.
 func (c *Cache[K, O, V]) Drop(e *Entry[K, O, V]) {
 	if e.at == nil {
 		return
@@ -235,7 +234,7 @@ func oldest[E any](order *list.List) iter.Seq[E] {
 	}
 }
 
-// Heaviest returns the owner that holds most of the pool, if there is any owner.
+// Heaviest returns the owner with the most bytes of the pool, if there is any owner.
 func (c *Cache[K, O, V]) Heaviest() (of O, ok bool) {
 	heavy := c.options.Pool.heavy
 	if len(heavy) == 0 {
@@ -275,6 +274,7 @@ func (c *Cache[K, O, V]) Expire() time.Duration {
 		}
 	}
 	if c.Len() > 0 { // all of them in use
+		// They expire once they are released, so look again later.
 		return c.options.TTL
 	}
 	return 0
@@ -300,10 +300,9 @@ func (c *Cache[K, O, V]) sweep(after time.Duration) {
 	})
 }
 
-// Pool is memory that caches share. One rule decides which entry gives way once the limit
-// is exceeded: the least recently used entry of the owner that holds most, if that owner
-// holds more than a quarter of the limit; otherwise the least recently used entry of all.
-// So an owner may use all the memory that others leave, and cannot push them out.
+// Pool is memory that caches share. Once the limit is exceeded, the least recently used entry of the owner
+// with the most bytes gives way, if that owner has more than a quarter of the limit; otherwise the least
+// recently used entry of all.
 type Pool[O comparable] struct {
 	mu     sync.Mutex
 	limit  int64 // 0: none
@@ -313,11 +312,9 @@ type Pool[O comparable] struct {
 	order  list.List // of member, the most recently used first
 }
 
-// fairPart: an owner that holds more than one part in fairPart of the limit gives way
-// before all others.
+// fairPart is the part of the limit, as a divisor, that an owner may fill without giving way first.
 const fairPart = 4
 
-// owner is one owner's part of a pool.
 type owner[O comparable] struct {
 	name  O
 	bytes int64
@@ -392,6 +389,7 @@ func (p *Pool[O]) shrink(limit int64) {
 
 // victim returns the entry that gives way next, nil if all are in use.
 func (p *Pool[O]) victim(limit int64) member {
+	// An owner may use all the memory that others leave, and cannot push them out.
 	if o := p.heavy[0]; o.bytes > limit/fairPart {
 		for m := range oldest[member](&o.order) {
 			if !m.inUse() {
@@ -407,14 +405,12 @@ func (p *Pool[O]) victim(limit int64) member {
 	return nil
 }
 
-// grow accounts for more bytes of an owner, or for fewer.
 func (p *Pool[O]) grow(o *owner[O], more int64) {
 	p.bytes += more
 	o.bytes += more
 	heap.Fix(&p.heavy, o.index)
 }
 
-// heaviest is a heap of owners with the one that holds most at its top.
 type heaviest[O comparable] []*owner[O]
 
 func (h heaviest[O]) Len() int           { return len(h) }

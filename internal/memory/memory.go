@@ -40,7 +40,7 @@ type Part struct {
 
 // The parts. Their sum is 100 %.
 var (
-	// Sessions hold hashes and prices of conversations, without which no edit is stable and
+	// Sessions are hashes and prices of conversations, without which no edit is stable and
 	// no bill is right: every other part is of no use to a forgotten session.
 	Sessions = Part{"sessions", 35}
 	// Bodies are requests in flight, in all forms in which they lie in memory at once.
@@ -55,7 +55,7 @@ var (
 	// Sockets are the conversations on clients' WebSockets. A client of a forgotten
 	// conversation sends all of it again.
 	Sockets = Part{"sockets", 5}
-	// Origin holds the bodies that edges go on from. An edge uploads a forgotten one again.
+	// Origin are the bodies that edges go on from. An edge uploads a forgotten one again.
 	Origin = Part{"origin", 5}
 	// Originals are folded texts, each of them short. A forgotten text is lost to the model
 	// unless the client or the disk still has it.
@@ -78,10 +78,10 @@ func (p Part) Of(budget int64) int64 { return budget / 100 * p.Percent }
 // Default is the budget for this machine, or for the container that limits it.
 var Default = sync.OnceValue(func() int64 { return defaultOf(memlimit.FromCgroup, memlimit.FromSystem) })
 
-// defaultOf returns the default budget for the smallest memory that any of the providers
-// knows of.
+// defaultOf returns the default budget for the smallest memory that any provider knows.
 func defaultOf(providers ...memlimit.Provider) int64 {
 	budget := int64(maxDefault)
+	// A container's limit may lie below the machine's memory.
 	for _, p := range providers {
 		if n, err := p(); err == nil && n > 0 {
 			budget = min(budget, int64(n/defaultPart))
@@ -98,7 +98,6 @@ type Budget struct {
 	holders []holder
 }
 
-// holder holds a part once for the instance.
 type holder struct {
 	Part
 	bytes func() int64
@@ -129,6 +128,7 @@ func (b *Budget) Register(p Part, bytes func() int64, limit func(int64)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.holders = append(b.holders, holder{p, bytes, limit})
+	// The part may register after the configuration has set the budget.
 	limit(b.Share(p))
 }
 

@@ -20,8 +20,7 @@ const (
 	subsystem = "llm_cache"
 )
 
-// declared are the collectors of the process, and each makes those of an instance. Only package
-// initialization appends to them.
+// declared are the collectors of the process, each makes those of an instance. Both are final after initialization.
 var (
 	declared []prometheus.Collector
 	each     []func(*shared.Instance) []prometheus.Collector
@@ -134,6 +133,7 @@ func Register(i *shared.Instance, reg *prometheus.Registry) error {
 	}
 	for _, c := range all {
 		err := reg.Register(c)
+		// Another module of the configuration may have registered the collectors.
 		if _, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); err != nil && !ok {
 			return fmt.Errorf("registering metrics: %w", err)
 		}

@@ -24,8 +24,7 @@ func Module(d *caddyfile.Dispenser, namespace, key string) (json.RawMessage, err
 	return caddyconfig.JSONModuleObject(m, key, name, nil), nil
 }
 
-// apart are modules that must be imported separately, because their dependencies have several
-// megabytes.
+// apart are modules that must be imported separately, because their dependencies have several megabytes.
 var apart = map[string]string{
 	"llm_cache.stores.valkey": "sessioncache/valkey",
 	"llm_cache.signers.aws":   "extend/aws",

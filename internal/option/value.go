@@ -64,8 +64,7 @@ func Duration(to *caddy.Duration) Option {
 	}, "a duration above zero, such as 90s, 10m or 3h")
 }
 
-// bareSize is the smallest size without a unit that counts as bytes. Below it the unit was probably
-// forgotten.
+// bareSize is the smallest size without a unit that counts as bytes.
 const bareSize = 1024
 
 // Size parses a size in bytes above zero, as in 10MiB.
@@ -84,6 +83,7 @@ func Size(to *int64) Option {
 		if err := parse(d); err != nil {
 			return err
 		}
+		// The unit was probably forgotten.
 		if n, err := strconv.Atoi(d.Val()); err == nil && n < bareSize {
 			return d.Errf("%s: %d bytes are too few for anything; did you mean %[2]dMiB?", name, n)
 		}
@@ -122,8 +122,7 @@ func Parsed(parse func(string) error, what string) Option {
 		if len(args) == 0 {
 			return d.ArgErr()
 		}
-		// Several words are more often a mistake in the value, such as 640 MB, than too many
-		// values.
+		// Several words are more often a mistake in the value, such as 640 MB, than too many values.
 		s := strings.Join(args, " ")
 		if len(args) > 1 || parse(s) != nil {
 			return d.Errf("%s: %q is not %s", name, s, what)

@@ -17,8 +17,7 @@ func NewSeals(purpose string, key Key) (Seals, error) {
 // Overhead is the number of bytes that sealing adds.
 func (s Seals) Overhead() int { return s.Now().Overhead() }
 
-// Seal appends the sealed text to dst. to is authenticated with the text, but not part of the
-// output.
+// Seal appends the sealed text to dst. to is authenticated with the text, but not part of the output.
 func (s Seals) Seal(dst, text, to []byte) []byte {
 	return s.Now().Seal(dst, nil, text, to) //nolint:gosec // the cipher makes its own nonce
 }

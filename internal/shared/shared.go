@@ -16,7 +16,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// Pool holds open values by key. Each configuration that uses a value has a share of it, and each
+// Pool stores open values by key. Each configuration that uses a value has a share of it, and each
 // request that runs on it a pin. A value closes once both are gone; until then the next
 // configuration with the same key gets it again. Two values of one key are never open at once. The
 // zero Pool is ready to use.
@@ -34,7 +34,6 @@ type Value interface {
 	pins() *Pins
 }
 
-// entry is a value of a pool, from its opening until it is closed.
 type entry[T Value] struct {
 	value  T
 	err    error         // of opening it
@@ -57,6 +56,7 @@ func NewPool[T Value]() *Pool[T] {
 func (p *Pool[T]) closeAll() {
 	for _, e := range p.entries() {
 		if pins := e.value.pins(); pins.end() {
+			// Caddy exits: values close with users or without.
 			logged(pins.close())
 		}
 	}
@@ -86,6 +86,7 @@ func (p *Pool[T]) Share(key string, open func() (T, error)) (*Share[T], error) {
 		if !found || e.value.pins().take(1) {
 			return &Share[T]{Of: e.value, Key: key}, nil
 		}
+		// The value is closing. Two of one key must not be open at once.
 		<-e.closed
 	}
 }
@@ -116,7 +117,6 @@ func (p *Pool[T]) open(key string, e *entry[T], open func() (T, error)) {
 	}
 }
 
-// entries returns the entries with open values.
 func (p *Pool[T]) entries() (all []*entry[T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -185,7 +185,7 @@ func (p *Pins) Unpin() {
 	}
 }
 
-// take adds a user, with a share or none. It returns false if the value is closed.
+// take adds a user, with shares or none. It returns false if the value is closed.
 func (p *Pins) take(shares int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -206,11 +206,11 @@ func (p *Pins) give(shares int) bool {
 	if p.users > 0 || p.ended {
 		return false
 	}
+	// The last user closes the value, outside the lock.
 	p.ended = true
 	return true
 }
 
-// end makes the value one that is closed. It returns false if it was.
 func (p *Pins) end() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,8 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package state is an open session store, with everything that belongs to its sessions. It outlives
-// reloads.
+// Package state is an open session store, with everything that belongs to its sessions. It outlives reloads.
 package state
 
 import (
@@ -59,7 +58,7 @@ type State struct {
 	originals *lru.Pool[sessioncache.Tenant]
 	budget    atomic.Int64 // of memory
 
-	making sync.Mutex // held while a part is made
+	making sync.Mutex // locked while a part is made
 	mu     sync.Mutex
 	parts  []any
 
@@ -90,7 +89,7 @@ type (
 	// Stopper ends its background work. It is called when no configuration is left, and
 	// may be called again.
 	Stopper interface{ Stop() }
-	// Holder holds memory, which takes a part of the budget.
+	// Holder takes memory, which takes a part of the budget.
 	Holder interface {
 		Budget() memory.Part
 		Bytes() int64
@@ -118,6 +117,7 @@ func Part[T any](s *State, make func() T) T {
 			return p.(T)
 		}
 	}
+	// making is locked, so make may not ask for another part.
 	p := make()
 	if h, ok := any(p).(Holder); ok {
 		h.SetLimit(h.Budget().Of(s.budget.Load()))
@@ -156,10 +156,10 @@ func (s *State) RefreshTenants() {
 	}
 }
 
-// detach forgets everything in memory that belongs to a session: pings with its credential, its
-// overlays, prompts that upstreams hold, agents, answers and folded texts. The bases of prompts
-// stay, which conversations of a tenant share.
+// detach forgets everything in memory that belongs to a session.
 func (s *State) detach(x *sessioncache.Session) {
+	// These are pings with the credential, overlays, retained prompts, agents and responses. The prefixes of prompts
+	// stay, which conversations of a tenant share.
 	for p := range Parts[Forgetter](s) {
 		p.ForgetSession(x)
 	}

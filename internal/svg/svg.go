@@ -27,14 +27,12 @@ const (
 	Paper       = "#fdfdfb"
 )
 
-// Canvas is a drawing in progress. It is self-contained: no scripts, fonts or external style
-// sheets.
+// Canvas is a drawing in progress. It is self-contained: no scripts, fonts or external style sheets.
 type Canvas struct {
 	b strings.Builder
 }
 
-// dark maps light-mode colours to dark-mode ones; all others fit both. Programs without style
-// sheets show light mode.
+// dark maps light-mode colours to dark-mode ones; all others fit both.
 var dark = [...][2]string{
 	{Paper, "#16181c"},
 	{InkText, "#e4e4e0"},
@@ -60,6 +58,7 @@ func New(width, height float64, title, description string) *Canvas {
 		Num(width), Num(height), InkText)
 	fmt.Fprintf(&s.b, "<title>%s</title>\n<desc>%s</desc>\n", escape(title), escape(description))
 	s.b.WriteString("<style>@media(prefers-color-scheme:dark){")
+	// Programs without style sheets show light mode.
 	for _, c := range dark {
 		fmt.Fprintf(&s.b, `[fill="%s"]{fill:%s}[stroke="%[1]s"]{stroke:%[2]s}`, c[0], c[1])
 	}

@@ -1,8 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tenant identifies the tenants and users of requests, by keyed hashes of their
-// credentials.
+// Package tenant identifies the tenants and users of requests, by keyed hashes of their credentials.
 package tenant
 
 import (
@@ -99,8 +98,7 @@ func appendCredentials(b []byte, r *http.Request) []byte {
 		}
 		b = AppendField(b, "")
 	}
-	// The Gemini API accepts credentials in the query, too. A malformed query counts as a credential as a
-	// whole.
+	// The Gemini API accepts credentials in the query, too. A malformed query counts as a credential as a whole.
 	if raw := r.URL.RawQuery; raw != "" {
 		query, err := url.ParseQuery(raw)
 		if err != nil {
@@ -245,9 +243,8 @@ func appendNamed(b []byte, r *http.Request) []byte {
 	return b
 }
 
-// CredentialKind names the kind of a request's credential. Providers allow some requests with a
-// plan's token only, and others with a key only. The result reveals nothing of the credential
-// itself.
+// CredentialKind names the kind of a request's credential. Providers allow some requests with a plan's token only,
+// and others with a key only. The result reveals nothing of the credential itself.
 func CredentialKind(r *http.Request) string {
 	for _, name := range credentials {
 		for _, v := range r.Header[name] {

@@ -209,8 +209,7 @@ func (p *Users) known(r *http.Request, k *Key, reads string) *knownUser {
 	return n
 }
 
-// userHash returns the hash of the user with a key, "" for none. The header of the key does not
-// matter.
+// userHash returns the hash of the user with a key, "" for none. The header of the key does not matter.
 func (k *Key) userHash(r *http.Request, key string) string {
 	sum := k.hash(r, func(b []byte, r *http.Request) []byte {
 		if namedTenant(r).alone {

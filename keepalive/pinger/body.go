@@ -40,7 +40,6 @@ func pingBody(v *wire.View, sent []byte) ([]byte, bool) {
 	return body, err == nil
 }
 
-// markedEnd reports whether the last message carries a cache marker.
 func markedEnd(v *wire.View) bool {
 	if !v.Caching.AutoMarker.Empty() {
 		return true

@@ -23,15 +23,14 @@ import (
 // Keeper sends the pings of one session store. It outlives configurations, as the store does. A
 // ping takes the route of the configuration that runs when the ping is due.
 type Keeper struct {
-	// Schedule holds the idle conversations and the times of their pings.
+	// Schedule has the idle conversations and the times of their pings.
 	Schedule *keepalive.Schedule
 	// Tiers compares the lifetimes of the cache.
 	Tiers keepalive.Tiers
 	// Store tells which conversations another process has continued and keeps warm. Optional.
 	Store *sessioncache.Store
 
-	// Watcher receives the pings and their pauses. It must be set before the first request.
-	// Optional.
+	// Watcher receives the pings and their pauses. It must be set before the first request. Optional.
 	Watcher Watcher
 
 	sender  *selfrequest.Sender
@@ -71,17 +70,14 @@ func New(sender *selfrequest.Sender, c clock.Clock) *Keeper {
 
 func (k *Keeper) now() keepalive.Instant { return instant(k.clock.Now()) }
 
-// at converts a time shortly before now.
 func (k *Keeper) at(t time.Time) keepalive.Instant {
 	now := k.clock.Now()
 	return instant(now).Add(-max(0, now.Sub(t)))
 }
 
-// maxWait bounds the time between two looks at the schedule: the timers of a machine that slept may
-// fire late.
+// maxWait bounds the time between two looks at the schedule.
 const maxWait = 30 * time.Second
 
-// awake sets the time of the next look at the schedule, if a configuration is running.
 func (k *Keeper) awake() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -90,6 +86,7 @@ func (k *Keeper) awake() {
 	if !ok || k.sender.Running() == nil {
 		return
 	}
+	// The timers of a machine that slept may fire late.
 	wait := min(due-k.now().Mono, maxWait)
 	if k.timer == nil {
 		k.timer = k.clock.After(wait, "scheduling pings", k.look)
@@ -98,10 +95,10 @@ func (k *Keeper) awake() {
 	k.timer.Reset(wait)
 }
 
-// look sends the pings that are due.
 func (k *Keeper) look() {
 	defer k.awake()
 	for _, p := range k.Schedule.Due(k.now()) {
+		// Pings run concurrently: a slow upstream must not delay the others.
 		k.clock.After(0, "pinging", func() {
 			defer k.awake()
 			k.ping(p)
@@ -138,8 +135,7 @@ func init() { // a variable would put the gauge into the initialization order
 	})
 }
 
-// ForgetSession implements [state.Forgetter]: it removes the pings of a session and their
-// credentials.
+// ForgetSession implements [state.Forgetter]: it removes the pings of a session and their credentials.
 func (k *Keeper) ForgetSession(x *sessioncache.Session) { k.Schedule.Forget(x.ID()) }
 
 // Budget implements [state.Holder], for the last requests of idle conversations, compressed.

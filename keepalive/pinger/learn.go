@@ -20,7 +20,6 @@ const (
 	learnTime = time.Minute
 )
 
-// errEnough ends reading early.
 var errEnough = errors.New("enough was read")
 
 // Learn implements [state.Learner]: it reads the pauses of users from the records, once.
@@ -43,7 +42,6 @@ func (k *Keeper) Learn(ctx context.Context, from audit.Source) error {
 	return err
 }
 
-// pausesOf reads the pauses since a time.
 func pausesOf(ctx context.Context, source audit.Source, since time.Time) (*keepalive.History, error) {
 	h := new(keepalive.History)
 	err := source.Each(ctx, since, func(r *audit.Record) error {

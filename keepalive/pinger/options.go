@@ -100,11 +100,11 @@ func (k *Options) maxLoss(idle *pipeline.Idle) float64 {
 	return min(defaultMaxLoss*idle.Spent+idle.Kept, dearest*clientCost+idle.Saved+min(0, idle.Kept))
 }
 
-// every is the time between pings for a cache with this lifetime.
 func (k *Options) every(lifetime time.Duration) time.Duration {
 	if every := time.Duration(k.Every); every != 0 && every <= lifetime-reach {
 		return every
 	}
+	// A twentieth of five minutes, the shortest lifetime, is reach.
 	return lifetime * 19 / 20
 }
 
@@ -113,8 +113,7 @@ type Limits struct {
 	// Hourly limits the cost of all pings within an hour, in US dollars. With a limit, models
 	// without a known price are not pinged. Default: no limit.
 	Hourly float64 `json:"hourly,omitempty"`
-	// TenantHourly limits the cost of one tenant's pings within an hour, in US dollars. Default: no
-	// limit.
+	// TenantHourly limits the cost of one tenant's pings within an hour, in US dollars. Default: no limit.
 	TenantHourly float64 `json:"tenant_hourly,omitempty"`
 	// InFlight is the maximum number of pings in flight. Range: 1 to 1000. Default: 4.
 	InFlight int `json:"in_flight,omitempty"`
@@ -156,7 +155,6 @@ func (l *Limits) options() keepalive.Options {
 	return o
 }
 
-// jitter returns up to a thirtieth of a wait.
 func jitter(wait time.Duration) time.Duration {
 	return rand.N(wait/30 + 1) //nolint:gosec // it need not be unpredictable
 }

@@ -34,7 +34,6 @@ var metrics = struct {
 		"What the requests after pings did not pay for them, in uncached input tokens."),
 }
 
-// conversation is the payload of an idle conversation in the schedule.
 type conversation struct {
 	*selfrequest.Target
 	session      *sessioncache.Session
@@ -45,7 +44,6 @@ type conversation struct {
 
 var _ keepalive.Payload = (*conversation)(nil)
 
-// ping sends one ping and reports its outcome to the schedule.
 func (k *Keeper) ping(p *keepalive.Ping) {
 	outcome, cost := keepalive.Broken, 0.0
 	// Also after a panic: the schedule limits the number of pings in flight.
@@ -104,7 +102,6 @@ func (k *Keeper) ping(p *keepalive.Ping) {
 	}
 }
 
-// send sends a ping and reads its response.
 func (k *Keeper) send(ctx context.Context, e *selfrequest.Request) (u wire.Usage, o keepalive.Outcome) {
 	a, err := k.sender.Send(ctx, e)
 	if err != nil {
@@ -113,7 +110,6 @@ func (k *Keeper) send(ctx context.Context, e *selfrequest.Request) (u wire.Usage
 	return outcome(a, e.Client)
 }
 
-// outcome reads the usage and the outcome from a response in format f.
 func outcome(a *selfrequest.Answer, f wire.Format) (u wire.Usage, o keepalive.Outcome) {
 	switch a.Status {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusTooManyRequests:

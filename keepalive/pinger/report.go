@@ -51,8 +51,7 @@ type Pause struct {
 	Conversation int `json:"conversation"`
 	// At is the time of the return.
 	At time.Time `json:"at"`
-	// Age is the length of the pause, from the start of one request to the start of the next, in
-	// nanoseconds.
+	// Age is the length of the pause, from the start of one request to the start of the next, in nanoseconds.
 	Age time.Duration `json:"age"`
 	// Pings is the number of pings.
 	Pings int `json:"pings"`

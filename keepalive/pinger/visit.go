@@ -30,7 +30,6 @@ func (k *Keeper) Lifetime(o *Options, r *http.Request, tenant sessioncache.Tenan
 	return sessioncache.LifetimeKept
 }
 
-// ofAgent reports whether a request comes from a sub-agent.
 func ofAgent(r *http.Request) bool { return r.Header.Get("X-Claude-Code-Agent-Id") != "" }
 
 // Visit is a request in progress. Its conversation is not idle meanwhile.
@@ -45,8 +44,7 @@ type Visit struct {
 	pause   *keepalive.Stretch // the pause that this request ends
 }
 
-// visitVar holds the visit of the outer handler. Only the innermost handler knows the prompt that
-// is cached upstream.
+// visitVar is the variable with the visit of the outer handler.
 const visitVar = "llm_keepalive_visit"
 
 // Enter reports to the schedule that a request continues a conversation. It returns nil if neither
@@ -76,8 +74,8 @@ func (k *Keeper) Enter(o *Options, r *http.Request, session *sessioncache.Sessio
 	return v
 }
 
-// yield leaves the conversation to the inner handler.
 func (v *Visit) yield() {
+	// Only the innermost handler knows the prompt that is cached upstream.
 	v.keeper.Schedule.Leave(v.idle, v.entered, nil)
 	v.entered, v.yielded = false, true
 }
@@ -144,12 +142,12 @@ func (v *Visit) Leave(a *Answered) {
 	v.keeper.awake()
 }
 
-// target returns the conversation's target for the schedule, nil if it is not to be pinged.
 func (v *Visit) target(a *Answered) *keepalive.Target {
 	o := v.options
 	idle, ok := v.ex.Idle(a.Turn)
 	if !ok || !a.View.Traits().Markers || a.Resent || idle.Prompt < int64(or(o.MinTokens, defaultMinTokens)) ||
 		idle.Lifetime <= 0 || ofAgent(a.Request) {
+		// After a resent request the cache has another prompt than Sent.
 		return nil
 	}
 	body, ok := pingBody(a.View, a.Sent)
@@ -158,6 +156,7 @@ func (v *Visit) target(a *Answered) *keepalive.Target {
 	}
 	rules, u := idle.Rules.Served(v.ex.Service(a.Turn)), a.Turn.Usage
 	maxTokens := a.View.Reply.MaxTokens // a copy: the closure must not keep the view and its credential alive
+	// A return after expiry writes the prompt again, at the price of its lifetime.
 	write := rules.Write
 	if idle.Lifetime == rules.LongTTL {
 		write = rules.Write1h
@@ -218,6 +217,7 @@ func (v *Visit) account(a *Answered) {
 	if rules.LongTTL > 0 && s.Lifetime < rules.LongTTL {
 		k.Tiers.Add(a.Tenant, tier)
 	}
+	// A pause without pings only compares the lifetimes.
 	if s.Pings == 0 {
 		return
 	}

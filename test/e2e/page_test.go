@@ -236,7 +236,7 @@ func (o *office) strained(t *testing.T, admin string) (at string) {
 		return at[path[len(path)-1]].([]any)[0].(map[string]any)
 	}
 	maps.Copy(first("sessions", "list"), map[string]any{
-		"user": long, "regret": 3, "folded": 9, "model": long,
+		"user": long, "fold_misses": 3, "folded": 9, "model": long,
 		"sent": 1.2e9, "saved": -123456.7, "estimated": true,
 	})
 	maps.Copy(first("budgets"), map[string]any{

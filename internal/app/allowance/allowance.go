@@ -80,7 +80,6 @@ func (b *Budget) Amount(s Spent) string {
 	return about + humanize.Comma(s.Tokens) + " tokens"
 }
 
-// share returns an amount as a share of the budget.
 func (b *Budget) share(s Spent) float64 {
 	if b.Dollars > 0 {
 		return s.Dollars / b.Dollars
@@ -88,9 +87,9 @@ func (b *Budget) share(s Spent) float64 {
 	return float64(s.Tokens) / float64(b.Tokens)
 }
 
-// ends returns the end of the current period.
 func (b *Budget) ends(now time.Time) time.Time {
 	y, m, d := now.Date()
+	// time.Date carries months and days beyond their ranges over.
 	if b.Per == "month" {
 		return begin(y, m+1, 1, now.Location())
 	}
@@ -110,7 +109,6 @@ func (s *Spent) add(o Spent) {
 	s.Dollars, s.Tokens, s.Estimated = s.Dollars+o.Dollars, s.Tokens+o.Tokens, s.Estimated || o.Estimated
 }
 
-// account sums up the spending of a user.
 type account struct {
 	day, month time.Time // the start of both
 	ofDay      Spent
@@ -119,7 +117,6 @@ type account struct {
 	open       int // number of reservations
 }
 
-// turnOver begins a new day and month if they are over.
 func (a *account) turnOver(now time.Time) {
 	// A start this far in the future comes from a clock that was ahead. Smaller corrections of the
 	// clock are normal.
@@ -132,7 +129,6 @@ func (a *account) turnOver(now time.Time) {
 	}
 }
 
-// begin returns the start of a day.
 func begin(y int, m time.Month, d int, in *time.Location) time.Time {
 	t := time.Date(y, m, d, 0, 0, 0, 0, in)
 	if t.Hour() == 23 { // of the day before: daylight saving time begins at midnight
@@ -159,14 +155,14 @@ type Spending struct {
 	accounts map[string]*account
 }
 
-// maxAccounts limits the accounts, because each unknown key adds another name.
+// maxAccounts limits the accounts.
 const maxAccounts = 1 << 16
 
-// thin drops the eighth of the accounts that spent the least this month, but no account with a
-// reservation.
+// thin drops the eighth of the accounts that spent the least this month.
 func (l *Spending) thin(now time.Time) {
 	names := make([]string, 0, len(l.accounts))
 	for name, a := range l.accounts {
+		// A reservation must be released on its account.
 		if a.turnOver(now); a.open == 0 {
 			names = append(names, name)
 		}
@@ -180,7 +176,7 @@ func (l *Spending) thin(now time.Time) {
 	}
 }
 
-// of returns the account of a user. The caller holds the lock.
+// of returns the account of a user. The caller has the lock.
 func (l *Spending) of(hash, name string, now time.Time) *account {
 	if l.accounts == nil {
 		l.accounts = map[string]*account{}
@@ -220,6 +216,7 @@ func (l *Spending) Join(o *Spending, now time.Time) {
 	defer l.mu.Unlock()
 	for name, from := range o.accounts {
 		a := l.of(name, name, now)
+		// Midnight may have passed while the records were read.
 		if from.day.Equal(a.day) {
 			a.ofDay.add(from.ofDay)
 		}
@@ -278,7 +275,6 @@ func of(all []Budget, name string) iter.Seq[*Budget] {
 	}
 }
 
-// spent returns the amount spent in the current period of a budget.
 func (a *account) spent(b *Budget) Spent {
 	if b.Per == "month" {
 		return a.ofMonth
@@ -311,8 +307,7 @@ func (l *Spending) Standings(all []Budget, now time.Time) (out []Standing) {
 		}
 	}
 	slices.SortFunc(out, func(a, b Standing) int {
-		return cmp.Or(cmp.Compare(b.Share, a.Share),
-			cmp.Compare(a.User, b.User))
+		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.User, b.User))
 	})
 	return out
 }
@@ -329,6 +324,7 @@ func (l *Spending) Reserve(all []Budget, hash, name string, amount Spent, now ti
 		expected := spent
 		expected.add(a.reserved)
 		is := Verdict{Budget: b, Spent: spent, Share: b.share(spent), Ends: b.ends(now)}
+		// Requests in flight count with their maximum, so that one request at most can exceed the budget.
 		is.Refused = !b.Soft && b.share(expected) >= 1
 		is.Reserved = is.Refused && is.Share < 1
 		if v.Budget == nil || is.Refused && !v.Refused || is.Refused == v.Refused && is.Share > v.Share {

@@ -6,7 +6,6 @@ package audit
 // maxGroups bounds the groups of summed turns. Beyond it only kind and outcome are told apart.
 const maxGroups = 256
 
-// group holds the fields that summed turns have in common.
 type group struct {
 	tenant, user, client         string
 	model, billed                string
@@ -15,10 +14,8 @@ type group struct {
 	assumedFrom, pricesOf        string
 }
 
-// groups hold the sums of turns that have lost their details.
 type groups map[group]*Record
 
-// add counts a turn, or the sum of several, in its group.
 func (g groups) add(r *Record) {
 	key := group{
 		r.Tenant, r.User, r.Client, r.Model, r.BilledModel, r.ClientFormat, r.UpstreamFormat, r.Kind, r.Policy,

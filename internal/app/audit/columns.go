@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// columns are the columns of the table of turns in every database, in the order of values and
-// targets.
+// columns are the columns of the table of turns in every database, in the order of values and targets.
 var columns = []string{
 	"id", "at", "turns", "kind", "tenant", "user_id", "session", "conversation", "client", "model", "client_format",
 	"upstream_format",
@@ -20,16 +19,14 @@ var columns = []string{
 	"client_write_5m", "client_write_1h", "client_read",
 	"cost", "client_cost", "usd", "client_usd", "assumed_from", "prices_of", "would_save", "would_save_usd",
 	"billed_model", "service", "translation", "translation_usd", "bounded",
-	"edits", "epoch", "reason", "folded", "removed", "rewritten", "break", "regret",
+	"edits", "epoch", "reason", "folded", "removed", "rewritten", "break", "fold_misses",
 	"queue_us", "first_byte_us", "first_token_us", "last_token_us", "total_us",
 	"status", "outcome", "stop_reason", "resent",
 }
 
-// columnList lists the columns for SQL statements.
 var columnList = strings.Join(columns, ", ")
 
-// values returns the values of a record's columns. Databases differ in the representation of ids
-// and times.
+// values returns the values of a record's columns. Databases have ids and times of their own.
 func (r *Record) values(id, at any) []any {
 	var edits any // NULL
 	if len(r.Edits) > 0 {
@@ -52,7 +49,6 @@ func (r *Record) values(id, at any) []any {
 	}
 }
 
-// targets returns the destinations of a record's columns for Scan.
 func (r *Record) targets(id, at any) []any {
 	b, c := &r.Billed, &r.ClientBilled
 	return []any{

@@ -34,7 +34,6 @@ var decoder = sync.OnceValues(func() (*zstd.Decoder, error) {
 	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
 })
 
-// pack compresses a text for a database.
 func pack(text []byte) ([]byte, error) {
 	e, err := encoder()
 	if err != nil {

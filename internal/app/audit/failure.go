@@ -84,9 +84,9 @@ func ReasonOf(err error) string {
 	return ReasonOther
 }
 
-// code returns the primary result code of an SQLite error, 0 for any other error.
 func code(err error) int {
 	if e, ok := errors.AsType[*driver.Error](err); ok {
+		// The low byte is the primary code, the rest is a detail.
 		return e.Code() & 0xff
 	}
 	return 0

@@ -15,8 +15,7 @@ import (
 	"time"
 )
 
-// JSONL writes a line of JSON for each record. After a write that failed half way the batch is
-// written again: readers must skip invalid lines and ids that they have seen.
+// JSONL writes a line of JSON for each record. Readers must skip invalid lines, and ids that they have seen.
 type JSONL struct {
 	w    io.WriteCloser
 	torn bool // the last write may have ended within a line
@@ -28,6 +27,7 @@ func NewJSONL(w io.WriteCloser) *JSONL { return &JSONL{w: w} }
 // Write implements Store.
 func (j *JSONL) Write(_ context.Context, batch []*Record) error {
 	var b bytes.Buffer
+	// A batch that failed half way is written again, on a new line.
 	if j.torn {
 		b.WriteByte('\n')
 	}

@@ -15,8 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// schemaLock is the advisory lock that a process holds while it makes the schema: an arbitrary
-// number.
+// schemaLock is the advisory lock for making the schema: an arbitrary number.
 const schemaLock = 7236018430
 
 // Postgres keeps records in a PostgreSQL database, in the tables turns and contents of the schema
@@ -26,7 +25,7 @@ type Postgres struct {
 	ready atomic.Bool
 }
 
-// CheckDSN returns an error for an invalid connection string or URL. The error holds no password.
+// CheckDSN returns an error for an invalid connection string or URL. The error has no password.
 func CheckDSN(dsn string) error {
 	_, err := pgxpool.ParseConfig(dsn)
 	return err
@@ -60,7 +59,6 @@ func ReadPostgres(dsn string) (*Postgres, error) {
 	return p, err
 }
 
-// prepare makes or migrates the tables, once.
 func (p *Postgres) prepare(ctx context.Context) error {
 	if p.ready.Load() {
 		return nil
@@ -146,8 +144,7 @@ func (p *Postgres) Write(ctx context.Context, batch []*Record) error {
 
 const uniqueViolation = "23505"
 
-// copy sends a batch by COPY. If known is set, the batch may hold records that the table has
-// already.
+// copy sends a batch by COPY. If known is set, the table may have some of the records.
 func (p *Postgres) copy(ctx context.Context, turns, contents [][]any, known bool) error {
 	return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
 		for _, t := range []struct {

@@ -142,6 +142,7 @@ func (q *Queue) SetOptions(o Options) {
 	q.mu.Lock()
 	q.o = o
 	q.mu.Unlock()
+	// A shorter interval or a smaller batch counts at once.
 	q.rouse()
 }
 
@@ -202,6 +203,7 @@ func (q *Queue) pop() *Record {
 func (q *Queue) rouse() {
 	select {
 	case q.wake <- struct{}{}:
+	// The writer has yet to take an earlier wake-up.
 	default:
 	}
 }
@@ -226,6 +228,7 @@ func (q *Queue) Close(ctx context.Context) error {
 		<-q.done
 		return nil
 	}
+	// Before closed is set: the records of open turns are still taken.
 	q.interrupt(time.Now())
 	q.closed = true
 	q.mu.Unlock()
@@ -235,6 +238,7 @@ func (q *Queue) Close(ctx context.Context) error {
 	<-q.done
 	q.cancel()
 	q.mu.Lock()
+	// The context has ended before the rest was written.
 	lost := turns(q.waiting) + turns(q.writing)
 	for _, sum := range q.sums {
 		lost += sum.Turns

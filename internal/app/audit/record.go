@@ -140,8 +140,7 @@ type Record struct {
 	// Stream reports whether the response was streamed.
 	Stream bool `json:"stream,omitempty"`
 
-	// OriginalTokens and SentTokens are estimates of the client's prompt and of the prompt sent
-	// upstream.
+	// OriginalTokens and SentTokens are estimates of the client's prompt and of the prompt sent upstream.
 	OriginalTokens int64 `json:"original_tokens"`
 	// SentTokens: see OriginalTokens.
 	SentTokens int64 `json:"sent_tokens"`
@@ -154,7 +153,7 @@ type Record struct {
 	// reported no usage, or the response was cut before its usage.
 	Estimated int64 `json:"estimated,omitempty"`
 	// Bounded reports that the upstream reported more tokens than the model's window or the
-	// request's limit on the response allows. Billed then holds the maximum.
+	// request's limit on the response allows. Billed then has the maximum.
 	Bounded bool `json:"bounded,omitempty"`
 	// ClientBilled is the bill that the client's own bytes would have had, by the cache rules.
 	ClientBilled Tokens `json:"client_billed"`
@@ -180,10 +179,9 @@ type Record struct {
 	// WouldSaveUSD: see WouldSave.
 	WouldSaveUSD float64 `json:"would_save_usd,omitempty"`
 
-	// Translation and TranslationUSD are the savings of the cache marker that a translation to the
-	// Messages API adds, in units and in US dollars. They are negative while a prefix was written
-	// and not yet read. ClientBilled assumes the same translation, so no other saving includes
-	// these.
+	// Translation and TranslationUSD are the savings of the cache marker that a translation to the Messages API adds,
+	// in units and in US dollars. They are negative while a prefix was written and not yet read. ClientBilled assumes
+	// the same translation, so no other saving includes these.
 	Translation float64 `json:"translation,omitempty"`
 	// TranslationUSD: see Translation.
 	TranslationUSD float64 `json:"translation_usd,omitempty"`
@@ -201,12 +199,11 @@ type Record struct {
 	Removed int64 `json:"removed,omitempty"`
 	// Rewritten: see Folded.
 	Rewritten int64 `json:"rewritten,omitempty"`
-	// Break is the reason for a cache miss: the upstream's cache held less than expected. Empty
-	// otherwise.
+	// Break is the reason for a cache miss: the upstream's cache had less than expected. Empty otherwise.
 	Break string `json:"break,omitempty"`
 	// FoldMisses is the number of misses of folded text in this turn: the model asked for the text,
 	// read its file again, or an edit did not find its place.
-	FoldMisses int64 `json:"regret,omitempty"`
+	FoldMisses int64 `json:"fold_misses,omitempty"`
 
 	// Queue is the time from the arrival of the whole request to its hand-over to the next handler.
 	// In JSON this and the other latencies are nanoseconds.
@@ -276,8 +273,7 @@ func (r *Record) Assumptions() string {
 // Unpriced reports whether the model's price is unknown.
 func (r *Record) Unpriced() bool { return r.Cost > 0 && r.USD == 0 }
 
-// clients maps the beginnings of User-Agents to program names. SDKs come last: programs that use an
-// SDK have their own entries.
+// clients maps the beginnings of User-Agents to program names. Programs come before the SDKs that they use.
 var clients = []struct{ prefix, name string }{
 	{"claude-cli/", "claude-code"},
 	{"claude-code/", "claude-code"},
@@ -319,8 +315,7 @@ func ClientName(agent string) string {
 	return strings.ToLower(strings.Clone(agent[:min(len(agent), maxClient)]))
 }
 
-// TenantKey returns the first 16 bytes of a tenant's key, decoded from its hexadecimal name on
-// record.
+// TenantKey returns the first 16 bytes of a tenant's key, decoded from its hexadecimal name on record.
 func TenantKey(s string) (t [16]byte) {
 	if b, err := hex.DecodeString(s); err == nil {
 		copy(t[:], b)
@@ -331,14 +326,14 @@ func TenantKey(s string) (t [16]byte) {
 // maxText bounds texts of clients and upstreams on record, in bytes.
 const maxText = 256
 
-// clean makes texts and numbers from clients and upstreams fit for any store: valid UTF-8 without
-// NUL, bounded in length, finite.
+// clean makes texts and numbers from clients and upstreams fit for any store.
 func (r *Record) clean() {
 	// A record that the store rejects would block all later ones.
 	for _, s := range [...]*string{&r.User, &r.Client, &r.Model, &r.StopReason, &r.Reason, &r.Break} {
 		*s = Bounded(*s)
 	}
 	for _, f := range [...]*float64{&r.Cost, &r.ClientCost, &r.USD, &r.ClientUSD} {
+		// JSON has no such numbers.
 		if math.IsNaN(*f) || math.IsInf(*f, 0) {
 			*f = 0
 		}

@@ -18,7 +18,6 @@ var sqliteSchema string
 //go:embed schema/postgres.sql
 var postgresSchema string
 
-// newer returns the error for a database that a later version of this program made.
 func newer(version int) error {
 	return fmt.Errorf("%w: it is of version %d, this program knows version %d", ErrNewer, version, schemaVersion)
 }

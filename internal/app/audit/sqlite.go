@@ -30,9 +30,8 @@ type SQLite struct {
 	insert string
 }
 
-// OpenSQLite opens a file for reading and writing. It creates the file, readable by its owner only,
-// and the folders above it. A file that is damaged ([DamagedError]), of another program
-// ([ErrForeign]) or newer ([ErrNewer]) stays unchanged.
+// OpenSQLite opens a file for reading and writing. It leaves a file unchanged that is damaged ([DamagedError]), of
+// another program ([ErrForeign]) or newer ([ErrNewer]).
 func OpenSQLite(path string) (*SQLite, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("audit: %w", err)
@@ -61,9 +60,9 @@ func OpenSQLite(path string) (*SQLite, error) {
 	return s, nil
 }
 
-// CheckSQLite returns the reason why a file cannot be opened for writing. It leaves the file
-// unchanged, where opening it for writing would switch its log on.
+// CheckSQLite returns the reason why a file cannot be opened for writing. The file stays unchanged.
 func CheckSQLite(path string) error {
+	// Opening it for writing would switch its log on.
 	s, err := openSQLite(path, "rw", "query_only(1)")
 	if err != nil {
 		return err
@@ -93,7 +92,6 @@ func CheckSQLite(path string) error {
 	return nil
 }
 
-// failed wraps an SQLite error in an error of the store.
 func (s *SQLite) failed(err error) error {
 	if c := code(err); c == sqlite3.SQLITE_CORRUPT || c == sqlite3.SQLITE_NOTADB {
 		return &DamagedError{s.path, s.file, err}
@@ -132,13 +130,14 @@ func openSQLite(path, mode string, pragmas ...string) (*SQLite, error) {
 	if !file.Mode().IsRegular() { // SQLite would block for ever on a pipe
 		return nil, fmt.Errorf("audit: %s is no regular file: %w", path, os.ErrPermission)
 	}
-	query := url.Values{"mode": {mode}, "_txlock": {"immediate"}, "_pragma": append([]string{"busy_timeout(5000)"},
-		pragmas...)}
+	pragmas = append([]string{"busy_timeout(5000)"}, pragmas...)
+	query := url.Values{"mode": {mode}, "_txlock": {"immediate"}, "_pragma": pragmas}
 	name := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: query.Encode()}
 	db, err := sql.Open("sqlite", name.String())
 	if err != nil {
 		return nil, fmt.Errorf("audit: %w", err)
 	}
+	// One connection writes while another one reads.
 	db.SetMaxOpenConns(2)
 	return &SQLite{db: db, path: path, file: file, insert: "INSERT OR IGNORE INTO turns (" + columnList + ") VALUES (" +
 		strings.Repeat("?, ", len(columns)-1) + "?)"}, nil
@@ -174,6 +173,7 @@ func (s *SQLite) Write(ctx context.Context, batch []*Record) error {
 		return s.failed(err)
 	}
 	defer tx.Rollback() //nolint:errcheck // after a commit it does nothing
+	// IGNORE: the batch may be written again after an error of unknown effect.
 	insert, err := tx.PrepareContext(ctx, s.insert)
 	if err != nil {
 		return s.failed(err)
@@ -251,8 +251,8 @@ func (s *SQLite) Each(ctx context.Context, since time.Time, f func(*Record) erro
 // Content returns the content of a turn, nil if none was stored.
 func (s *SQLite) Content(ctx context.Context, id ID) (*Content, error) {
 	var prompt, answer []byte
-	err := s.db.QueryRowContext(ctx, "SELECT prompt, answer FROM contents WHERE turn = ?", id.String()).Scan(&prompt,
-		&answer)
+	row := s.db.QueryRowContext(ctx, "SELECT prompt, answer FROM contents WHERE turn = ?", id.String())
+	err := row.Scan(&prompt, &answer)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}

@@ -43,15 +43,14 @@ type Sum struct {
 	WouldRemove int64 `json:"would_remove"`
 	// Folded is the number of folded blocks, and FoldMisses the number of misses of folded text.
 	Folded     int64 `json:"folded"`
-	FoldMisses int64 `json:"regret"`
+	FoldMisses int64 `json:"fold_misses"`
 	// Cost and ClientCost are in units of one uncached input token of each model, USD and ClientUSD
 	// in US dollars where prices are known.
 	Cost       float64 `json:"cost"`
 	ClientCost float64 `json:"client_cost"`
 	USD        float64 `json:"usd"`
 	ClientUSD  float64 `json:"client_usd"`
-	// WouldSave and WouldSaveUSD are the net savings of edits that the policy observe only
-	// computed.
+	// WouldSave and WouldSaveUSD are the net savings of edits that the policy observe only computed.
 	WouldSave    float64 `json:"would_save"`
 	WouldSaveUSD float64 `json:"would_save_usd"`
 	// Translation and TranslationUSD are the savings of the cache markers that translations add. No
@@ -231,8 +230,7 @@ type Identity struct {
 	// User is the name of the user, and Client that of the program.
 	User   string `json:"user"`
 	Client string `json:"client"`
-	// Estimated reports that cache reads are our estimate, because the upstream does not report
-	// them.
+	// Estimated reports that cache reads are our estimate, because the upstream does not report them.
 	Estimated bool `json:"estimated,omitempty"`
 }
 
@@ -275,6 +273,7 @@ func (t *Tally) Add(r *Record) {
 func (t *Tally) count(r *Record) {
 	t.turnOver()
 	if h := r.At.Truncate(time.Hour); t.now().Sub(h) < hours*time.Hour {
+		// The hours are a ring: an hour overwrites that of the day before.
 		at := &t.hours[h.Unix()/3600%hours]
 		if !at.At.Equal(h) {
 			*at = Hour{At: h}
@@ -320,11 +319,13 @@ func of(sums map[string]*Sum, name string, limit int) *Sum {
 func (t *Tally) Seed(ctx context.Context, from Source) error {
 	t.mu.Lock()
 	since := t.day
+	// The chart of hours goes back beyond midnight.
 	if back := t.began.Add(-hours * time.Hour); back.Before(since) {
 		since = back
 	}
 	t.mu.Unlock()
 	err := from.Each(ctx, since, func(r *Record) error {
+		// The process has counted the later ones itself.
 		if r.At.Before(t.began) {
 			t.Add(r)
 		}

@@ -5,8 +5,7 @@ package audit
 
 import "time"
 
-// OpenTurn is a turn that has begun and not ended. If the process ends first, the turn is recorded as
-// interrupted.
+// OpenTurn is a turn that has begun and not ended. If the process ends first, the turn is recorded as interrupted.
 type OpenTurn struct {
 	record     Record    // its fields known at the beginning
 	next, prev *OpenTurn // in the queue's ring of open turns, nil after the end
@@ -35,6 +34,7 @@ func (q *Queue) End(t *OpenTurn, r *Record) {
 	q.mu.Lock()
 	full := false
 	if t.next != nil {
+		// Close has recorded the other turns as interrupted.
 		q.unlink(t)
 		full = q.add(r)
 	}

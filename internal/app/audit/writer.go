@@ -19,13 +19,13 @@ const (
 	pruneAfter, pruneEvery = time.Minute, time.Hour
 )
 
-// run is the writer's loop.
 func (q *Queue) run(ctx context.Context) {
 	defer close(q.done)
 	prune := time.Now().Add(pruneAfter)
 	for open := true; open; {
 		open = q.wait()
 		more := true
+		// The context has ended: Close counts the rest as lost.
 		if err := guarded(func() error { more = q.drain(ctx); return nil }); err != nil {
 			q.options().Log("audit records were not written", err)
 		}
@@ -50,7 +50,6 @@ func (q *Queue) drain(ctx context.Context) bool {
 	return true
 }
 
-// prune deletes records past their retention.
 func (q *Queue) prune(ctx context.Context) {
 	o := q.options()
 	if o.Retention <= 0 {
@@ -67,19 +66,17 @@ func (q *Queue) prune(ctx context.Context) {
 // ErrPanic is the error of a store that panics.
 var ErrPanic = errors.New("recovered from a panic")
 
-// guarded turns a panic in f into an error.
 func guarded(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			// The value may quote a record, so the error holds its type only.
+			// The value may quote a record, so the error has its type only.
 			err = fmt.Errorf("%w: %T", ErrPanic, p)
 		}
 	}()
 	return f()
 }
 
-// wait blocks until a batch is full or the interval has passed. It returns false once the queue is
-// closing.
+// wait blocks until a batch is full or the interval has passed. It returns false once the queue is closing.
 func (q *Queue) wait() bool {
 	timer := time.NewTimer(q.options().Interval)
 	defer timer.Stop()
@@ -98,6 +95,7 @@ func (q *Queue) take() []*Record {
 	defer q.mu.Unlock()
 	n := min(len(q.waiting), q.o.Batch)
 	batch := make([]*Record, 0, len(q.sums)+n)
+	// Sums are older than all waiting records.
 	for _, sum := range q.sums {
 		batch = append(batch, sum)
 	}
@@ -106,14 +104,14 @@ func (q *Queue) take() []*Record {
 		batch = append(batch, q.pop())
 	}
 	for _, r := range batch {
+		// Records are cleaned here, off the path of requests.
 		r.clean()
 	}
 	q.writing = batch
 	return batch
 }
 
-// deliver writes a batch, with any number of attempts. It returns false if the context ended
-// before.
+// deliver writes a batch, with any number of attempts, until the context ends.
 func (q *Queue) deliver(ctx context.Context, batch []*Record) bool {
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		err := q.write(ctx, batch)
@@ -150,7 +148,6 @@ func (q *Queue) closing() bool {
 	}
 }
 
-// write makes one attempt. A panic of the store counts as a failure.
 func (q *Queue) write(ctx context.Context, batch []*Record) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()

@@ -30,7 +30,7 @@ const (
 	maxViewers = 256
 )
 
-// policy forbids the page to load or send anything elsewhere.
+// policy forbids the page to load anything from elsewhere, or to send anything there.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
@@ -81,8 +81,7 @@ func read(name string) []byte {
 	return data
 }
 
-// ServeHTTP serves the files under a folder by the last element of the path, and the page at the
-// folder itself.
+// ServeHTTP serves the page at a folder, and its files by the last element of the path.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
@@ -113,6 +112,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		h.Set("Content-Type", f.kind)
+		// The name has a hash of the content.
 		h.Set("Cache-Control", "public, max-age=31536000, immutable")
 		_, _ = w.Write(f.data)
 	}
@@ -133,7 +133,6 @@ func (p *Page) data() []byte {
 	return p.last
 }
 
-// stream sends the view whenever it changes.
 func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	ended, ok := p.enter(r)
 	if !ok {
@@ -144,6 +143,7 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
+	// nginx would buffer the stream.
 	h.Set("X-Accel-Buffering", "no")
 	out := http.NewResponseController(w)
 	_ = out.SetReadDeadline(time.Time{}) // the admin endpoint's read deadline would end the stream
@@ -178,6 +178,7 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 			if next := p.data(); !same(b, next) {
 				break
 			}
+			// Proxies close silent connections, and the script notices a dead one.
 			if time.Since(sent) > silence {
 				if !send([]byte(":\n\n")) {
 					return
@@ -188,8 +189,9 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// same reports whether two views are equal but for their first member, the time.
+// same reports whether two views are equal but for their time.
 func same(a, b []byte) bool {
+	// The time is the first member.
 	_, a, _ = bytes.Cut(a, []byte(","))
 	_, b, _ = bytes.Cut(b, []byte(","))
 	return bytes.Equal(a, b)

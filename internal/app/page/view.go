@@ -14,7 +14,7 @@ import (
 type View struct {
 	// Now is the moment, by the server's clock.
 	Now time.Time `json:"now"`
-	// Today holds the turns of today.
+	// Today has the turns of today.
 	Today audit.Today `json:"today"`
 	// Sessions are the sessions in memory.
 	Sessions Sessions `json:"sessions"`
@@ -34,7 +34,7 @@ type Sessions struct {
 	// expected to be cached upstream.
 	Total int `json:"total"`
 	Warm  int `json:"warm"`
-	// List holds the sessions used last, the latest first.
+	// List has the sessions used last, the latest first.
 	List []Session `json:"list"`
 }
 
@@ -77,7 +77,7 @@ type Session struct {
 	// misses of folded text.
 	Edits      int `json:"edits"`
 	Folded     int `json:"folded"`
-	FoldMisses int `json:"regret"`
+	FoldMisses int `json:"fold_misses"`
 	// Decision is the reason why the last request was edited or left alone.
 	Decision string `json:"decision,omitempty"`
 }
@@ -92,8 +92,7 @@ type Budget struct {
 	Share float64 `json:"share"`
 	// Ends is the end of the budget's period.
 	Ends time.Time `json:"ends"`
-	// Soft reports that the budget refuses nothing. Refused reports that it refuses the next
-	// request.
+	// Soft reports that the budget refuses nothing. Refused reports that it refuses the next request.
 	Soft    bool `json:"soft"`
 	Refused bool `json:"refused"`
 }

@@ -22,8 +22,7 @@ const (
 	left, right, top, under = 60.0, 10.0, 24.0, 28.0
 )
 
-// widths are the two widths of each drawing. The page shows the one that fits, because shrunk text
-// is illegible.
+// widths are the two widths of each drawing.
 var widths = [...]struct {
 	class string
 	wide  float64
@@ -31,6 +30,7 @@ var widths = [...]struct {
 
 // inWidths returns the drawings of draw in both widths.
 func inWidths(draw func(class string, wide float64) *drawing) (all template.HTML) {
+	// The page shows the one that fits, because shrunk text is illegible.
 	for _, w := range widths {
 		all += draw(w.class, w.wide).end()
 	}
@@ -50,7 +50,6 @@ func newDrawing(title, class string, wide, height float64) *drawing {
 	return d
 }
 
-// slots divides the plot among n days, and returns the middle and the width of each.
 func (d *drawing) slots(n int) (middle func(int) float64, each float64) {
 	each = (d.wide - left - right) / float64(max(n, 1))
 	return func(i int) float64 { return left + each*(float64(i)+0.5) }, each
@@ -89,7 +88,6 @@ func (d *drawing) scale(highest float64, label func(float64) string) func(float6
 	return a.At
 }
 
-// axis formats a round amount of dollars for a grid line.
 func axis(v float64) string {
 	if v != 0 && v < 1 {
 		return "$" + strconv.FormatFloat(v, 'f', -1, 32)
@@ -105,7 +103,6 @@ func (s *Summary) labels(d *drawing, x func(int) float64) {
 	}
 }
 
-// costs draws a pair of bars for each day.
 func (s *Summary) costs(class string, wide float64) *drawing {
 	d := newDrawing("Cost by day", class, wide, height)
 	d.legend()
@@ -135,7 +132,6 @@ func (s *Summary) costs(class string, wide float64) *drawing {
 	return d
 }
 
-// reads draws a line for each side.
 func (s *Summary) reads(class string, wide float64) *drawing {
 	d := newDrawing("Share of prompts read from a cache, by day", class, wide, height)
 	d.legend()

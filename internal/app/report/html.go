@@ -15,8 +15,7 @@ import (
 //go:embed page.html
 var page string
 
-// WriteHTML writes the summary as a page with charts. The page loads nothing from elsewhere and
-// runs no scripts.
+// WriteHTML writes the summary as a page with charts, without scripts and without anything from elsewhere.
 func (s *Summary) WriteHTML(w io.Writer) error {
 	t, err := template.New("page").Funcs(template.FuncMap{
 		"percent": figure.Percent,
@@ -56,7 +55,6 @@ func milliseconds(ms float64) string {
 	return fmt.Sprintf("%.2f ms", ms)
 }
 
-// chart is a drawing with a title and a note.
 type chart struct {
 	Title, Note string
 	SVG         template.HTML

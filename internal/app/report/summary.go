@@ -72,9 +72,8 @@ type Summary struct {
 	// Stages are the net savings by stage. A turn's saving is shared by the tokens that each
 	// stage's edits remove from it, earlier edits included: an edit counts as long as it stays.
 	Stages []Part `json:"stages"`
-	// Epochs are the net savings of conversations from their first fold on, shared by the tokens
-	// that each epoch removed. They include the turn that pays for a fold and the turns that
-	// benefit.
+	// Epochs are the net savings of conversations from their first fold on, shared by the tokens that each epoch
+	// removed. They include the turn that pays for a fold and the turns that benefit.
 	Epochs []Part `json:"epochs"`
 	// Breaks counts the turns with a cache miss by cause.
 	Breaks []Part `json:"breaks"`
@@ -144,6 +143,7 @@ func Summarise(ctx context.Context, from audit.Source, since time.Time, by strin
 		if r.PricesOf != "" || r.AssumedFrom != "" {
 			sum(assumed, r.Assumptions()).Add(r)
 		}
+		// A sum has lost the details of its turns.
 		if r.Turns > 1 {
 			s.Coalesced += r.Turns
 			return nil
@@ -157,6 +157,7 @@ func Summarise(ctx context.Context, from audit.Source, since time.Time, by strin
 			}
 			folds[of].of(r.Epoch).Units += float64(max(r.Removed, 1))
 		}
+		// A fold saves in this turn and in all later ones of its conversation.
 		epochs.live(folds[of], saved)
 		if r.Break != "" {
 			breaks.add(r.Break, saved, 1)
@@ -178,6 +179,7 @@ func Summarise(ctx context.Context, from audit.Source, since time.Time, by strin
 	slices.SortStableFunc(s.Unpriced, func(a, b *Sum) int { return cmp.Compare(b.Cost, a.Cost) })
 	byName := func(a, b *Sum) int { return cmp.Compare(a.Name, b.Name) }
 	slices.SortFunc(s.Days, byName)
+	// Days stay in their order, all other groups are sorted by saving.
 	if by == "day" {
 		slices.SortFunc(s.Groups, byName)
 	}
@@ -194,6 +196,7 @@ func Summarise(ctx context.Context, from audit.Source, since time.Time, by strin
 func rename(groups map[string]*Sum, names map[string]string) {
 	for hash, name := range names {
 		before := groups[hash]
+		// Without a name, several users share the credential.
 		if before == nil || name == "" {
 			continue
 		}
@@ -202,10 +205,9 @@ func rename(groups map[string]*Sum, names map[string]string) {
 	}
 }
 
-// day returns the day of a record in the local time zone, as all times of a report are.
+// day returns the day of a record.
 func day(r *audit.Record) string { return r.At.Local().Format(time.DateOnly) }
 
-// keyOf returns the function from a record to its group.
 func keyOf(by string) (func(*audit.Record) string, error) {
 	switch by {
 	case "user":
@@ -256,13 +258,11 @@ func (p parts) of(name string) *Part {
 	return p[name]
 }
 
-// conversation identifies one conversation of a session.
 type conversation struct {
 	session      string
 	conversation int
 }
 
-// worth is a saving in units and in dollars.
 type worth struct{ units, usd float64 }
 
 func (p parts) add(name string, w worth, part float64) {
@@ -272,8 +272,7 @@ func (p parts) add(name string, w worth, part float64) {
 	to.USD += part * w.usd
 }
 
-// share divides the saving of a turn among its stages: by the tokens that they remove, or by the
-// numbers of their edits if no tokens are on record.
+// share divides the saving of a turn among its stages.
 func (p parts) share(edits []audit.Edits, w worth) {
 	tokens, n := 0, 0
 	for _, e := range edits {

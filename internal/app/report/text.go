@@ -71,7 +71,7 @@ func (s *Summary) WriteText(w io.Writer) error {
 	}
 	if s.Total.Folded > 0 || s.Total.FoldMisses > 0 {
 		fmt.Fprintf(w,
-			"Regret: %d blocks were folded, and %d times the model missed one: asked for it, read its file again, or an edit "+
+			"Misses: %d blocks were folded, and %d times the model missed one: asked for it, read its file again, or an edit "+
 				"did not find its place.\n", s.Total.Folded, s.Total.FoldMisses)
 	}
 	if n := s.Total.Estimated; n > 0 {
@@ -88,17 +88,14 @@ func (s *Summary) WriteText(w io.Writer) error {
 	return nil
 }
 
-// unpriced lists the models without a known price, and their costs in tokens.
 func (s *Summary) unpriced() string {
 	return listed(s.Unpriced, func(g *Sum) string { return figure.Tokens(g.Cost) + " tok" })
 }
 
-// assumed lists the models for which others stand in, and their costs.
 func (s *Summary) assumed() string {
 	return listed(s.Assumed, func(g *Sum) string { return money(g, g.Actual()) })
 }
 
-// listed formats sums in one line, with their turns and costs.
 func listed(sums []*Sum, cost func(*Sum) string) string {
 	var names []string
 	for i, g := range sums {
@@ -135,7 +132,6 @@ func (s *Summary) row(w io.Writer, g *Sum) {
 // maxName bounds a name in a table, in characters.
 const maxName = 48
 
-// printable removes unprintable characters from a name and bounds its length.
 func printable(s string) string {
 	// Clients choose names: these must not steer a terminal or break a table's layout.
 	s = strings.Map(func(r rune) rune {
@@ -150,7 +146,6 @@ func printable(s string) string {
 	return s
 }
 
-// money formats an amount of the sum: dollars, or tokens without a price.
 func money(s *Sum, v float64) string {
 	if !s.Priced() {
 		return figure.Tokens(v) + " tok"

@@ -67,8 +67,7 @@ type Failure struct {
 	// Code is the error_code in the details of an error of the Messages API, and the code of an
 	// error of OpenAI. Default: none.
 	Code string
-	// Unsupported lists the members named in the details of an error of the Messages API. Default:
-	// none.
+	// Unsupported lists the members named in the details of an error of the Messages API. Default: none.
 	Unsupported []string
 	// Param is the parameter named in an error of OpenAI. Default: none.
 	Param string
@@ -76,7 +75,6 @@ type Failure struct {
 	Message string
 }
 
-// calls reports whether the answer contains a tool call.
 func (a *Answer) calls() bool {
 	for i := range a.Blocks {
 		if a.Blocks[i].Type == ToolUse {
@@ -102,19 +100,18 @@ func encode(v any) []byte {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		// Only types of this package are encoded, and a script's inputs were validated when it was
-		// parsed.
+		// Only types of this package are encoded, and a script's inputs were validated when it was parsed.
 		panic("simulator: " + err.Error())
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// chunks splits a text at character boundaries into pieces of about n bytes. An empty text yields
-// one empty piece.
+// chunks splits a text into pieces of about n bytes. An empty text yields one empty piece.
 func chunks(s string, n int) []string {
 	var out []string
 	for len(s) > n {
 		cut := n
+		// A piece ends at the boundary of a character.
 		for cut < len(s) && s[cut]&0xC0 == 0x80 {
 			cut++
 		}

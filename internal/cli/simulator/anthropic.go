@@ -118,7 +118,6 @@ func (a anthropic) JSON(c *query) []byte {
 	return encode(m)
 }
 
-// events encodes a stream, one event an element.
 func (a anthropic) events(c *query) [][]byte {
 	var out [][]byte
 	add := func(name string, data any) {
@@ -192,7 +191,6 @@ type typedOnly struct {
 	Type string `json:"type"`
 }
 
-// failure encodes an error.
 func (anthropic) failure(f Failure, id string) []byte {
 	e := typedError{Type: f.Type, Message: f.Message}
 	if f.Code != "" {
@@ -201,10 +199,8 @@ func (anthropic) failure(f Failure, id string) []byte {
 	return encode(anthropicError{Type: "error", Error: e, RequestID: id})
 }
 
-// streamType returns the media type of a stream.
 func (anthropic) streamType() string { return eventStream }
 
-// requestID returns the name of the header with the request's id.
 func (anthropic) requestID() string { return "request-id" }
 
 func (anthropic) schema(output gjson.Result) gjson.Result { return formatSchema(output) }

@@ -13,7 +13,6 @@ import (
 // claudeOnBedrock speaks the Messages API in Amazon Bedrock's variant.
 type claudeOnBedrock struct{ anthropic }
 
-// events encodes a stream, one event an element.
 func (a claudeOnBedrock) events(c *query) [][]byte {
 	out := a.anthropic.events(c)
 	for i, e := range out {
@@ -23,23 +22,20 @@ func (a claudeOnBedrock) events(c *query) [][]byte {
 	return out
 }
 
-// streamType returns the media type of a stream.
 func (claudeOnBedrock) streamType() string { return "application/vnd.amazon.eventstream" }
 
-// failure encodes an error.
 func (claudeOnBedrock) failure(f Failure, _ string) []byte {
 	return encode(struct {
 		Message string `json:"message"`
 	}{f.Message})
 }
 
-// requestID returns the name of the header with the request's id.
 func (claudeOnBedrock) requestID() string { return "x-amzn-requestid" }
 
-// customer returns the constant part of a credential. Of a signature it is the access key, which
-// precedes the date.
+// customer returns the constant part of a credential.
 func customer(authorization string) string {
 	if strings.HasPrefix(authorization, signatureScheme) {
+		// The access key of a signature precedes the date.
 		authorization, _, _ = strings.Cut(authorization, "/")
 	}
 	return authorization

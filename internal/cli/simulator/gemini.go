@@ -68,8 +68,7 @@ func (gemini) usage(c *query) geminiUsage {
 	}
 }
 
-// parts returns the parts of an answer, with texts in pieces of about n bytes. The first call is
-// signed, as newer models do.
+// parts returns the parts of an answer, with texts in pieces of about n bytes.
 func (gemini) parts(a *Answer, n int) (parts []geminiPart) {
 	signed := false
 	for i := range a.Blocks {
@@ -81,6 +80,7 @@ func (gemini) parts(a *Answer, n int) (parts []geminiPart) {
 			continue
 		}
 		p := geminiPart{Call: &geminiCall{b.ID, b.Name, b.Input}}
+		// Newer models sign the first call.
 		if !signed {
 			signed = true
 			p.Signature = Sign(b.Name + " " + string(b.Input))
@@ -116,7 +116,7 @@ func (g gemini) JSON(c *query) []byte {
 	return encode(g.response(c, g.parts(c.answer, maxBody), g.finish(c.answer)))
 }
 
-// events encodes a stream, one chunk an element. The last chunk holds the reason for the end.
+// events encodes a stream, one chunk an element, the last with the reason for the end.
 func (g gemini) events(c *query) [][]byte {
 	parts := g.parts(c.answer, chunkSize)
 	out := make([][]byte, 0, len(parts)+1)
@@ -140,7 +140,6 @@ func (g gemini) events(c *query) [][]byte {
 	return out
 }
 
-// streamType returns the media type of a stream.
 func (g gemini) streamType() string {
 	if g.array {
 		return "application/json; charset=UTF-8"
@@ -160,7 +159,7 @@ var geminiStatus = map[int]string{
 	http.StatusGatewayTimeout:        "DEADLINE_EXCEEDED",
 }
 
-// failure encodes an error, in an array if the stream would be one.
+// failure encodes an error.
 func (g gemini) failure(f Failure, _ string) []byte {
 	type body struct {
 		Code    int    `json:"code"`
@@ -174,13 +173,13 @@ func (g gemini) failure(f Failure, _ string) []byte {
 	b := encode(struct {
 		Error body `json:"error"`
 	}{body{f.Status, f.Message, status}})
+	// The error comes in an array if the stream would be one.
 	if g.array {
 		return append(append([]byte{'['}, b...), ']')
 	}
 	return b
 }
 
-// requestID returns the name of the header with the request's id.
 func (gemini) requestID() string { return "x-request-id" }
 
 func (gemini) schema(output gjson.Result) gjson.Result { return output }

@@ -45,8 +45,7 @@ const (
 type Handler struct {
 	// Cache is the simulated prefix cache. Required.
 	Cache *pricing.Simulator
-	// Script holds the answers to requests that offer tools. Default: every request gets a short
-	// text.
+	// Script has the answers to requests that offer tools. Default: every request gets a short text.
 	Script *Script
 	// Pace is the time before each event of a stream. Default: none.
 	Pace time.Duration
@@ -108,12 +107,11 @@ type query struct {
 	at     time.Time
 }
 
-// ServeHTTP answers POST …/v1/messages, …/v1/messages/count_tokens, …/chat/completions,
-// …/responses, …/responses/input_tokens, …/interactions, …/models/{model}:generateContent,
-// :streamGenerateContent and :countTokens, …/publishers/anthropic/models/{model}:rawPredict and
-// :streamRawPredict, …/model/{id}/invoke and …/invoke-with-response-stream, GET …/v1/models, GET
-// /inference-profiles, GET and HEAD of /, and WebSockets on …/responses. All other requests get a
-// 404.
+// ServeHTTP answers POST …/v1/messages, …/v1/messages/count_tokens, …/chat/completions, …/responses,
+// …/responses/input_tokens, …/interactions, …/models/{model}:generateContent, :streamGenerateContent and
+// :countTokens, …/publishers/anthropic/models/{model}:rawPredict and :streamRawPredict, …/model/{id}/invoke and
+// …/invoke-with-response-stream, GET …/v1/models, GET /inference-profiles, GET and HEAD of /, and WebSockets on
+// …/responses. All other requests get a 404.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f, ok := wire.Detect(r.Method, r.URL.Path); ok && spoken[f] != nil {
 		h.serve(w, r, f, false)

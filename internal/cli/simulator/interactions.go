@@ -50,8 +50,6 @@ type interactionsObject struct {
 	Model   string             `json:"model"`
 }
 
-// steps returns the answer's blocks as steps. Thoughts are signed. A first call without a thought
-// before it gets a signed one.
 func (interactions) steps(a *Answer) []interactionsStep {
 	steps := make([]interactionsStep, 0, len(a.Blocks)+1)
 	signed := false
@@ -64,6 +62,7 @@ func (interactions) steps(a *Answer) []interactionsStep {
 				Summary: []interactionsContent{{"text", b.Text}},
 			})
 		case ToolUse:
+			// Thoughts are signed. A first call without a thought gets a signed one before it.
 			if !signed {
 				signed = true
 				steps = append(steps, interactionsStep{Type: "thought", Signature: Sign(b.Name + " " + string(b.Input))})
@@ -76,7 +75,6 @@ func (interactions) steps(a *Answer) []interactionsStep {
 	return steps
 }
 
-// object returns the interaction, with its outcome if done.
 func (n interactions) object(c *query, done bool) interactionsObject {
 	o := interactionsObject{ID: "v1_" + c.id, Status: "in_progress", Object: "interaction", Model: c.view.Model}
 	if !done {
@@ -124,7 +122,6 @@ type interactionsEvent struct {
 	Type        string              `json:"event_type"`
 }
 
-// events encodes a stream, one event an element.
 func (n interactions) events(c *query) [][]byte {
 	var out [][]byte
 	send := func(e interactionsEvent) {
@@ -179,7 +176,6 @@ var interactionsCodes = map[int]string{
 	http.StatusGatewayTimeout:        "deadline_exceeded",
 }
 
-// failure encodes an error.
 func (interactions) failure(f Failure, _ string) []byte {
 	type body struct {
 		Message string `json:"message"`

@@ -127,7 +127,6 @@ func join(have *string, more string) *string {
 	return &more
 }
 
-// events encodes a stream, one event an element.
 func (o openai) events(c *query) [][]byte {
 	var out [][]byte
 	send := func(r openaiCompletion) {
@@ -175,7 +174,6 @@ func (o openai) events(c *query) [][]byte {
 	return append(out, []byte("data: [DONE]\n\n"))
 }
 
-// failure encodes an error.
 func (openai) failure(f Failure, _ string) []byte {
 	type body struct {
 		Message string  `json:"message"`
@@ -195,10 +193,8 @@ func (openai) failure(f Failure, _ string) []byte {
 	}{e})
 }
 
-// streamType returns the media type of a stream.
 func (openai) streamType() string { return eventStream }
 
-// requestID returns the name of the header with the request's id.
 func (openai) requestID() string { return "x-request-id" }
 
 func (openai) schema(output gjson.Result) gjson.Result { return formatSchema(output) }

@@ -84,14 +84,13 @@ func (responses) usage(u wire.Usage) *responsesUsage {
 	}
 }
 
-// items returns the answer's blocks as items. Reasoning is encrypted if the request includes
-// reasoning.encrypted_content.
 func (responses) items(c *query) []responsesItem {
 	// The answer to a compaction_trigger is one compaction item.
 	if last := c.view.Blocks[len(c.view.Blocks)-1]; gjson.GetBytes(c.view.Bytes(last.Span),
 		"type").Str == "compaction_trigger" {
 		return []responsesItem{{ID: "cmp_" + c.id, Type: "compaction", Encrypted: Sign(c.id)}}
 	}
+	// Reasoning is encrypted if the request includes reasoning.encrypted_content.
 	encrypted := false
 	gjson.GetBytes(c.view.Raw, "include").ForEach(func(_, v gjson.Result) bool {
 		encrypted = encrypted || v.Str == "reasoning.encrypted_content"
@@ -136,19 +135,18 @@ func (responses) items(c *query) []responsesItem {
 	return items
 }
 
-// takesText reports whether a tool is a custom one, with free text as its input. It does not search
-// groups of tools.
+// takesText reports whether a tool is a custom one, with free text as its input.
 func takesText(v *wire.View, name string) bool {
 	for i := range v.Blocks {
 		if b := &v.Blocks[i]; b.Kind == wire.KindToolDef && v.Text(b.Name) == name {
+			// Groups of tools are not searched.
 			return gjson.GetBytes(v.Bytes(b.Span), "type").Str == "custom"
 		}
 	}
 	return false
 }
 
-// freeText returns the text of an input: a string, the member "input" of an object, or the object
-// itself.
+// freeText returns the text of an input: a string, the member "input" of an object, or the object itself.
 func freeText(input json.RawMessage) string {
 	v := gjson.ParseBytes(input)
 	if v.Type == gjson.String {
@@ -160,7 +158,6 @@ func freeText(input json.RawMessage) string {
 	return string(input)
 }
 
-// object returns the response at its start.
 func (responses) object(c *query) responsesObject {
 	return responsesObject{
 		ID: "resp_" + c.id, Object: "response", CreatedAt: c.at.Unix(), Status: "in_progress", Model: c.view.Model,
@@ -168,7 +165,6 @@ func (responses) object(c *query) responsesObject {
 	}
 }
 
-// done returns the response with its output.
 func (r responses) done(c *query, items []responsesItem) responsesObject {
 	o := r.object(c)
 	o.Status, o.Output, o.Usage = "completed", items, r.usage(c.usage)
@@ -201,7 +197,6 @@ type responsesEvent struct {
 	Input    *string          `json:"input,omitempty"`
 }
 
-// events encodes a stream, one event an element.
 func (r responses) events(c *query) [][]byte {
 	var out [][]byte
 	send := func(e responsesEvent) {

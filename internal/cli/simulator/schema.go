@@ -12,13 +12,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// deepestSchema bounds the depth of a schema.
 const deepestSchema = 8
 
 // inShape returns a text in the JSON schema that a request demands, "" without a schema.
 func inShape(v *wire.View) string {
-	// Clients that ask a model for a decision retry endlessly if its answer does not match the
-	// schema.
+	// Clients that ask a model for a decision retry endlessly if its answer does not match the schema.
 	if v.Reply.OutputConfig.Empty() {
 		return ""
 	}
@@ -29,7 +27,6 @@ func inShape(v *wire.View) string {
 	return string(appendShaped(nil, schema, 0))
 }
 
-// formatSchema returns the schema in the member format.schema.
 func formatSchema(output gjson.Result) gjson.Result {
 	if output.Get("format.type").Str != "json_schema" {
 		return gjson.Result{}
@@ -37,7 +34,6 @@ func formatSchema(output gjson.Result) gjson.Result {
 	return output.Get("format.schema")
 }
 
-// appendShaped appends the simplest value of a schema.
 func appendShaped(dst []byte, schema gjson.Result, depth int) []byte {
 	if first := schema.Get("enum.0"); first.Exists() {
 		return append(dst, first.Raw...)

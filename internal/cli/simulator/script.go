@@ -41,8 +41,7 @@ type Step struct {
 	Calls []ScriptCall `json:"calls,omitempty"`
 	// StopReason overrides the reason for the end of the answer.
 	StopReason string `json:"stop_reason,omitempty"`
-	// Status replaces the content by an error of this HTTP status, with the type Error and the text
-	// Message.
+	// Status replaces the content by an error of this HTTP status, with the type Error and the text Message.
 	Status int `json:"status,omitempty"`
 	// Error: see Status. Default: the API's type for the status.
 	Error string `json:"error,omitempty"`
@@ -156,8 +155,7 @@ func (s *Step) validate() error {
 	return nil
 }
 
-// answer returns the answer to a request. It returns nil if the request offers no tools or the
-// script is over.
+// answer returns the answer to a request, nil if the request offers no tools or the script is over.
 func (s *Script) answer(v *wire.View) *Answer {
 	if s == nil || !v.OffersTools() {
 		return nil
@@ -177,7 +175,6 @@ func (s *Script) answer(v *wire.View) *Answer {
 	return s.steps[at].answer(at)
 }
 
-// take returns the next step's answer, and advances unless the step fails, is cut or hangs.
 func (s *Script) take() *Answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,6 +182,7 @@ func (s *Script) take() *Answer {
 		return nil
 	}
 	a := s.steps[s.next].answer(s.next)
+	// A client sends the request again after a failure, a cut or a silence.
 	if a.Failure == nil && a.Truncate == 0 && !a.Hang {
 		s.next++
 	}

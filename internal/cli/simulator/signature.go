@@ -15,10 +15,10 @@ import (
 
 const signatureScheme = "AWS4-HMAC-SHA256"
 
-// unsigned returns the fault of a request's signature, "" for a valid one
-// (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html). It
-// is written from that description alone, independent of our signer.
+// unsigned returns the fault of a request's signature, "" for a valid one.
 func (h *Handler) unsigned(r *http.Request, body []byte) string {
+	// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html. The check is
+	// written from that description alone, independent of our signer.
 	fields, ok := strings.CutPrefix(r.Header.Get("Authorization"), signatureScheme+" ")
 	if !ok {
 		return "Missing Authentication Token"
@@ -68,7 +68,6 @@ func canonicalRequest(r *http.Request, signed []string, body []byte) string {
 	return strings.Join(append(lines, "", strings.Join(signed, ";"), hex.EncodeToString(sum[:])), "\n")
 }
 
-// escaped escapes each segment of an escaped path once more.
 func escaped(path string) string {
 	segments := strings.Split(path, "/")
 	for i, s := range segments {

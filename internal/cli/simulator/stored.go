@@ -13,19 +13,16 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// maxStored bounds the stored responses, in bytes.
 const maxStored = 64 << 20
 
-// stored holds the stored responses of the Responses API, by credential and id: all items, the
-// output included.
+// stored has the items of the stored responses by credential and id, output included.
 type stored struct {
 	mu    sync.Mutex
 	kept  map[[2]string][]byte
 	bytes int
 }
 
-// open completes a request that continues a stored response, any number of times. The stored input
-// and output are prepended, without instructions and tools.
+// open completes a request that continues a stored response, any number of times.
 func (s *stored) open(r *http.Request, v *wire.View) ([]byte, *Failure) {
 	if !v.Conversation.Partial || v.Conversation.Continues == "" {
 		return v.Raw, nil
@@ -39,6 +36,7 @@ func (s *stored) open(r *http.Request, v *wire.View) ([]byte, *Failure) {
 			Message: "Previous response with id '" + v.Conversation.Continues + "' not found.",
 		}
 	}
+	// Instructions and tools are not carried over: each request has its own.
 	input := between(items, itemsOf(v.Raw))
 	body, err := wire.Patch(v.Raw, wire.Member{Name: "previous_response_id"}, wire.Member{Name: "input", Value: input})
 	if err != nil {
@@ -57,7 +55,6 @@ func (s *stored) keep(r *http.Request, c *query) {
 	s.kept[[2]string{credential(r), "resp_" + c.id}] = items
 }
 
-// itemsOf returns the input of a request as a list.
 func itemsOf(body []byte) []byte {
 	input := gjson.GetBytes(body, "input")
 	if input.Type == gjson.String {
@@ -66,7 +63,6 @@ func itemsOf(body []byte) []byte {
 	return []byte(input.Raw)
 }
 
-// between joins JSON lists.
 func between(lists ...[]byte) []byte {
 	out := []byte{'['}
 	for _, l := range lists {

@@ -19,14 +19,13 @@ import (
 // threadsBeta is the value in Anthropic-Beta that requests of a thread need.
 const threadsBeta = "message-threads-2026-08-12"
 
-// threadLife is the lifetime of a thread after its last request, mostThreads the maximum of
-// threads.
+// threadLife is the lifetime of a thread after its last request, mostThreads the maximum of threads.
 const (
 	threadLife = 5 * time.Minute
 	maxThreads = 1024
 )
 
-// threads holds the threads of the simulated provider, by credential and id of the last response.
+// threads has the threads of the simulated provider, by credential and id of the last response.
 type threads struct {
 	mu   sync.Mutex
 	kept map[[2]string]*thread
@@ -45,8 +44,7 @@ func threadFailure(status int, code, message string) *Failure {
 	return &Failure{Status: status, Code: code, Message: message}
 }
 
-// unthreaded lists members that no request of a thread may have, besides those of
-// [Handler.Unthreaded].
+// unthreaded lists members that no request of a thread may have, besides those of [Handler.Unthreaded].
 var unthreaded = []string{"fallbacks"}
 
 // unsupported refuses a request of a thread that has such members.
@@ -114,7 +112,6 @@ func (t *threads) keep(key [2]string, th *thread) {
 	t.kept[key] = th
 }
 
-// goOn prepends the thread to a request that continues it.
 func (t *threads) goOn(
 	key [2]string, v *wire.View, at time.Time, keep func([]byte) func(string, []byte),
 ) (body []byte, end func(string, []byte), _ *Failure) {
@@ -157,10 +154,10 @@ func (t *threads) goOn(
 // request only, and members that each request may repeat.
 var fingerprint = []string{"model", "system", "tools", "tool_choice", "thinking", "output_config", "context_management"}
 
-// differing returns the members of a request that differ from those of the thread, cache markers
-// aside.
+// differing returns the members of a request that differ from those of the thread.
 func differing(thread, body []byte) (names []string) {
 	for _, name := range fingerprint {
+		// Cache markers may move.
 		if now := gjson.GetBytes(body, name); now.Exists() &&
 			!bytes.Equal(unmarked(unattributed(now)), unmarked(unattributed(gjson.GetBytes(thread, name)))) {
 			names = append(names, name)
@@ -169,10 +166,10 @@ func differing(thread, body []byte) (names []string) {
 	return names
 }
 
-// unattributed returns a JSON text without Claude Code's attribution entry. The provider removes it
-// if it comes first.
+// unattributed returns a JSON text without Claude Code's attribution entry.
 func unattributed(value gjson.Result) []byte {
 	raw := []byte(value.Raw)
+	// The provider removes the entry if it comes first.
 	if first := value.Get("0.text"); strings.HasPrefix(first.Str, wire.AttributionLine) &&
 		!strings.Contains(first.Str, "\n") {
 		_, rest, _ := bytes.Cut(raw, []byte(value.Get("0").Raw))
@@ -181,7 +178,6 @@ func unattributed(value gjson.Result) []byte {
 	return raw
 }
 
-// unmarked returns a JSON text without cache markers.
 func unmarked(value []byte) []byte {
 	for {
 		from := bytes.Index(value, []byte(`,"cache_control":{`))
@@ -196,7 +192,6 @@ func unmarked(value []byte) []byte {
 	}
 }
 
-// joined returns a whole continuing request: the thread, the response, and the new messages.
 func joined(th *thread, body []byte) ([]byte, error) {
 	messages := between(
 		// Each request sets its own markers.
@@ -211,7 +206,6 @@ func joined(th *thread, body []byte) ([]byte, error) {
 	return wire.Patch(body, members...)
 }
 
-// reply returns an answer as a message of the next request.
 func (a anthropic) reply(c *query) []byte {
 	content := make([]any, 0, len(c.answer.Blocks))
 	for i := range c.answer.Blocks {

@@ -13,7 +13,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// quoted returns a string as JSON in raw UTF-8, like agents write it.
 func quoted(s string) json.RawMessage {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -26,15 +25,14 @@ func textBlock(s string) Block {
 	return Block{Type: "text", Text: s, Raw: join(`{"type":"text","text":`, quoted(s), `}`)}
 }
 
-// text returns a text block, none for a blank text.
 func text(s string) []Block {
+	// APIs refuse blank blocks.
 	if blank(s) {
 		return nil
 	}
 	return []Block{textBlock(s)}
 }
 
-// thinkingBlock returns a thinking block, none without text and signature.
 func thinkingBlock(s, signature string) []Block {
 	if s == "" && signature == "" {
 		return nil
@@ -75,7 +73,6 @@ var image = json.RawMessage(`{"type":"image","source":{"type":"base64","media_ty
 
 func imageBlock() Block { return Block{Type: "image", Raw: image} }
 
-// join concatenates JSON. Strings are taken verbatim.
 func join(parts ...any) json.RawMessage {
 	var out []byte
 	for _, p := range parts {
@@ -89,8 +86,7 @@ func join(parts ...any) json.RawMessage {
 	return out
 }
 
-// content returns the content of a tool result: a string, or a list of blocks. Texts and images are
-// kept, and other blocks replaced by their kind.
+// content returns the content of a tool result: a string, or a list of blocks.
 func content(c gjson.Result) json.RawMessage {
 	switch {
 	case c.Type == gjson.String:
@@ -109,6 +105,7 @@ func content(c gjson.Result) json.RawMessage {
 		case kind == "image" || kind == "input_image":
 			out = append(out, image...)
 		default:
+			// Kind and size stand for all other blocks.
 			out = append(out, textBlock("("+kind+": "+strconv.Itoa(len(block.Raw))+" characters)").Raw...)
 		}
 		return true

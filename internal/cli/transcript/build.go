@@ -9,7 +9,6 @@ import (
 	"time"
 )
 
-// builder builds a conversation from records, in the order in which they were written.
 type builder struct {
 	session Session
 	parts   [][]*said
@@ -18,7 +17,6 @@ type builder struct {
 	seen    map[string]bool // ids of calls
 }
 
-// said is one message.
 type said struct {
 	role     string
 	id       string // of an assistant message
@@ -33,7 +31,6 @@ type said struct {
 	of *said
 }
 
-// origin returns the original of a message.
 func (m *said) origin() *said {
 	if m.of != nil {
 		return m.of
@@ -45,7 +42,6 @@ func newBuilder(id string) *builder {
 	return &builder{session: Session{ID: id}, models: map[string]int{}, seen: map[string]bool{}}
 }
 
-// user adds a message of the user or a tool.
 func (b *builder) user(at time.Time, blocks ...Block) {
 	if len(blocks) == 0 {
 		return
@@ -82,7 +78,6 @@ func (b *builder) answer(id string, at time.Time, model string, usage *Usage, bl
 	return m
 }
 
-// part starts another part with other messages in front, after a compaction or a rewind.
 func (b *builder) part(head ...*said) {
 	if len(b.now) > 0 {
 		b.parts = append(b.parts, b.now)
@@ -95,7 +90,6 @@ func (b *builder) part(head ...*said) {
 	}
 }
 
-// end builds the session.
 func (b *builder) end(unknown int) *Session {
 	b.part()
 	s := &b.session
@@ -125,8 +119,7 @@ func (b *builder) end(unknown int) *Session {
 	return s
 }
 
-// calls builds requests from messages: one for each answer, with the messages since the previous
-// request. The last answer is in no request.
+// calls builds requests from messages: one for each answer, with the messages since the previous one.
 func (b *builder) calls(messages []*said) *Part {
 	messages = alternating(messages)
 	b.pair(messages)
@@ -142,6 +135,7 @@ func (b *builder) calls(messages []*said) *Part {
 			p.add(pending, at, m, characters)
 			pending = nil
 		}
+		// The last answer stays in pending: no request has it.
 		pending = append(pending, Message{Role: m.role, Content: m.blocks})
 		for i := range m.blocks {
 			characters += len(m.blocks[i].Raw)
@@ -176,8 +170,7 @@ func alternating(messages []*said) []*said {
 	return out
 }
 
-// pair gives each call its result in the next message, in order and before all other blocks, and
-// drops all other results. The APIs refuse anything else.
+// pair gives each call its result in the next message, before all other blocks, and drops other results.
 func (b *builder) pair(messages []*said) {
 	for i, m := range messages {
 		if m.role == "assistant" {
@@ -197,6 +190,7 @@ func (b *builder) pair(messages []*said) {
 			}
 			continue
 		}
+		// The APIs refuse calls without results, results without calls, and any other order.
 		results, rest := map[string]Block{}, []Block(nil)
 		for _, c := range m.blocks {
 			if c.Type != "tool_result" {
@@ -224,7 +218,6 @@ func (b *builder) pair(messages []*said) {
 	}
 }
 
-// add adds a request.
 func (p *Part) add(messages []Message, at time.Time, answer *said, characters int) {
 	if at.IsZero() || at.After(answer.from) && !answer.from.IsZero() {
 		at = answer.from
@@ -265,7 +258,6 @@ func moment(s string) time.Time {
 	return t
 }
 
-// millis converts a time in milliseconds since 1970.
 func millis(n int64) time.Time {
 	if n <= 0 {
 		return time.Time{}
@@ -273,5 +265,4 @@ func millis(n int64) time.Time {
 	return time.UnixMilli(n).UTC()
 }
 
-// blank reports whether a text is blank; APIs refuse such blocks.
 func blank(s string) bool { return strings.TrimSpace(s) == "" }

@@ -21,7 +21,6 @@ func knowsClaudeCode(start []byte) bool {
 			bytes.Contains(start, []byte(`"type":"queue-operation"`)))
 }
 
-// claudeRecord holds the relevant members of a line.
 type claudeRecord struct {
 	kind, subtype, uuid, parent, agent, session, cwd string
 	at                                               time.Time
@@ -68,7 +67,6 @@ func readClaudeRecord(line gjson.Result) (r claudeRecord) {
 	return r
 }
 
-// claudeThread is the main conversation or that of a sub-agent.
 type claudeThread struct {
 	*builder
 	// after maps a record to the number of messages after its addition.
@@ -107,7 +105,6 @@ func (f *claudeFile) thread(id string) *claudeThread {
 	return t
 }
 
-// claudeSilent lists the kinds of lines that are in no request.
 var claudeSilent = map[string]bool{
 	"summary": true, "file-history-snapshot": true, "last-prompt": true, "permission-mode": true, "ai-title": true,
 	"custom-title": true, "mode": true,
@@ -149,7 +146,6 @@ func (f *claudeFile) record(line gjson.Result) bool {
 	return true
 }
 
-// of returns the conversation of a record.
 func (f *claudeFile) of(r *claudeRecord) *claudeThread {
 	if !r.side {
 		return f.main
@@ -187,7 +183,7 @@ func (t *claudeThread) userRecord(r *claudeRecord) {
 	}
 }
 
-// rewind starts another part if the parent is not the last message and an answer came after it.
+// rewind starts another part if an answer came after the parent.
 func (t *claudeThread) rewind(parent string) {
 	n, known := t.after[parent]
 	if !known || n >= len(t.now) {
@@ -219,7 +215,6 @@ func (t *claudeThread) model(r *claudeRecord) {
 	t.answer(m.Get("id").String(), r.at, name, u, claudeBlocks(m.Get("content"))...).copied = r.copied
 }
 
-// claudeBlocks converts content in the shape of the Messages API.
 func claudeBlocks(c gjson.Result) []Block {
 	if c.Type == gjson.String {
 		return text(c.String())
@@ -245,10 +240,10 @@ func claudeBlocks(c gjson.Result) []Block {
 	return out
 }
 
-// claudeAttachment returns Claude Code's own additions to a request, as far as they are recorded:
-// as sent in newer versions, by kind in older ones.
+// claudeAttachment returns Claude Code's own additions to a request, as far as they are recorded.
 func claudeAttachment(r *claudeRecord) []Block {
 	var out []Block
+	// Newer versions record the additions as sent, older ones by kind.
 	if r.rendered.IsArray() {
 		for _, m := range r.rendered.Array() {
 			out = append(out, claudeBlocks(m.Get("content"))...)

@@ -138,7 +138,6 @@ func (f *codexFile) userMessage(at time.Time, blocks ...Block) {
 	f.user(at, blocks...)
 }
 
-// said adds an item to the current answer.
 func (f *codexFile) said(at time.Time, blocks ...Block) {
 	if len(blocks) == 0 {
 		return

@@ -18,7 +18,6 @@ import (
 // maxRecord bounds one line of a transcript. Longer lines are skipped.
 const maxRecord = 64 << 20
 
-// lineByLine returns a reader of sources for a reader of JSON Lines.
 func lineByLine(read func(each records) []*Session) func(Source) ([]*Session, error) {
 	return func(s Source) ([]*Session, error) {
 		f, err := os.Open(s.Path)
@@ -36,8 +35,7 @@ func lineByLine(read func(each records) []*Session) func(Source) ([]*Session, er
 	}
 }
 
-// records calls each for the lines of a transcript, and returns the number of invalid or unknown
-// lines.
+// records calls each for the lines of a transcript, and returns the number of unusable lines.
 type records func(each func(line gjson.Result) (known bool)) (unknown int)
 
 func lines(from io.Reader, each func(gjson.Result) bool) (unknown int, err error) {
@@ -73,7 +71,6 @@ func lines(from io.Reader, each func(gjson.Result) bool) (unknown int, err error
 	}
 }
 
-// skipLine reads to the end of a line.
 func skipLine(r *bufio.Reader) error {
 	for {
 		if _, err := r.ReadSlice('\n'); !errors.Is(err, bufio.ErrBufferFull) {

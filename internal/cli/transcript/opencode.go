@@ -76,7 +76,6 @@ func listOpencode(path string) ([]Source, error) {
 	return out, rows.Err()
 }
 
-// storage returns the root folder of the files.
 func storage(path string) string { return filepath.Dir(filepath.Dir(filepath.Dir(path))) }
 
 func partsSize(path, session string) (n int64) {
@@ -105,7 +104,6 @@ func jsonFiles(dir string) []string {
 	return out
 }
 
-// opencodeMessage is a message with its parts, each as JSON.
 type opencodeMessage struct {
 	message gjson.Result
 	parts   []gjson.Result
@@ -151,7 +149,6 @@ func opencodeFiles(s Source) (out []opencodeMessage, project string, err error) 
 	return out, project, nil
 }
 
-// knowsOpencode reports whether a file starts like an export.
 func knowsOpencode(start []byte) bool {
 	return gjson.GetBytes(start, "info.id").Exists() && gjson.GetBytes(start, "info.projectID").Exists()
 }

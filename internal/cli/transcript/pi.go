@@ -138,9 +138,9 @@ func piBlocks(c gjson.Result) []Block {
 	return out
 }
 
-// signature returns a signature, or "" for other values: pi stores a whole reasoning item, or the
-// name of a member, in its place.
+// signature returns a signature, or "" for other values.
 func signature(s string) string {
+	// pi stores a whole reasoning item, or the name of a member, in the place of a signature.
 	if len(s) < 32 || s[0] == '{' {
 		return ""
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// maxLine bounds one call of a trace, in bytes. No API accepts a longer body.
+// maxLine bounds one call of a trace, in bytes: no API accepts a longer body.
 const maxLine = 32 << 20
 
 // Trace reads a trace line by line. Close it after use.
@@ -115,7 +115,6 @@ func (t *Trace) Next() (*Call, error) {
 // Where returns the position of the last line read, for messages.
 func (t *Trace) Where() string { return fmt.Sprintf("%s: line %d", t.path, t.line) }
 
-// isRecording reports whether a file starts like a recording.
 func isRecording(start []byte) bool {
 	return gjson.GetBytes(start, "session").Type == gjson.String && !gjson.GetBytes(start, "type").Exists()
 }

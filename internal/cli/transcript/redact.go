@@ -60,7 +60,6 @@ func redactText(s string) string {
 	return named.ReplaceAllString(secret.ReplaceAllString(s, "${1}"+redacted), "${1}"+redacted)
 }
 
-// redactJSON redacts JSON. A result that is no longer valid JSON becomes a string.
 func redactJSON(raw json.RawMessage) json.RawMessage {
 	if out := json.RawMessage(redactText(string(raw))); json.Valid(out) {
 		return out

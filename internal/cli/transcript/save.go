@@ -33,13 +33,14 @@ func (s *Session) Save(folder string) error {
 	return nil
 }
 
-// maxName bounds a session's id in a file name, in bytes: most file systems accept 255 in all.
+// maxName bounds a session's id in a file name: most file systems accept 255 bytes in all.
 const maxName = 128
 
-// fileName returns a session's id for a file name. A long id is cut and gets a hash.
+// fileName returns a session's id for a file name.
 func fileName(id string) string {
 	name := unsafe.ReplaceAllString(id, "_")
 	if len(name) > maxName {
+		// A cut id may occur twice.
 		sum := sha256.Sum256([]byte(id))
 		name = fmt.Sprintf("%s-%x", name[:maxName-33], sum[:16])
 	}

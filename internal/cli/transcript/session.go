@@ -14,8 +14,7 @@ import (
 type Session struct {
 	// Agent is the program of the conversation, Path its file.
 	Agent, Path string
-	// ID is the agent's id of the conversation. For a sub-agent it follows the parent's id and a
-	// slash.
+	// ID is the agent's id of the conversation. For a sub-agent it follows the parent's id and a slash.
 	ID string
 	// Project is the project folder, empty if it is not recorded.
 	Project string
@@ -120,7 +119,7 @@ type Header struct {
 	Offset float64 `json:"t_offset"`
 	// System is the recorded system prompt as content blocks, if any.
 	System []json.RawMessage `json:"system,omitempty"`
-	// Fit is the estimate of the tokens that recorded prompts held beyond the messages.
+	// Fit is the estimate of the tokens that recorded prompts had beyond the messages.
 	Fit struct {
 		TokensPerChar float64 `json:"tokens_per_char"`
 		Overhead      float64 `json:"overhead_tokens"`

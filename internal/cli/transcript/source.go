@@ -19,13 +19,12 @@ type Source struct {
 	Agent string
 	// Path is the file.
 	Path string
-	// Session is the conversation, if the file holds many.
+	// Session is the conversation, if the file has many.
 	Session string
 	// Bytes is the size of the source.
 	Bytes int64
 }
 
-// agent describes the files of one program.
 type agent struct {
 	name string
 	// folders are its folders below the home folder, unless variable is set.
@@ -36,13 +35,12 @@ type agent struct {
 	owns func(path string) bool
 	// knows reports whether the start of a file is written by this agent.
 	knows func(start []byte) bool
-	// list returns the conversations of a file that may hold many.
+	// list returns the conversations of a file that may have many.
 	list func(path string) ([]Source, error)
 	// read reads a source.
 	read func(s Source) ([]*Session, error)
 }
 
-// agents are the supported agents.
 var agents = []agent{
 	{
 		name: "claude-code", folders: []string{".claude/projects", ".config/claude/projects"}, variable: "CLAUDE_CONFIG_DIR",
@@ -123,7 +121,6 @@ func Scan(paths ...string) ([]Source, error) {
 	return sorted(all), nil
 }
 
-// sorted sorts the sources and removes duplicates.
 func sorted(all []Source) []Source {
 	slices.SortFunc(all, func(a, b Source) int {
 		return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.Path, b.Path), cmp.Compare(a.Session, b.Session))
@@ -138,7 +135,6 @@ func sorted(all []Source) []Source {
 	})
 }
 
-// walk returns the sources of an agent in a folder, which may be missing.
 func (a *agent) walk(root string) ([]Source, error) {
 	return walk(root, func(path string, size int64) ([]Source, error) {
 		if !a.owns(path) {
@@ -148,9 +144,9 @@ func (a *agent) walk(root string) ([]Source, error) {
 	})
 }
 
-// walk collects the sources in the files below a folder. The folder and files may be symbolic
-// links.
+// walk collects the sources in the files below a folder.
 func walk(root string, in func(path string, size int64) ([]Source, error)) ([]Source, error) {
+	// The folder and its files may be symbolic links.
 	if target, err := filepath.EvalSymlinks(root); err == nil {
 		root = target
 	}
@@ -171,8 +167,7 @@ func walk(root string, in func(path string, size int64) ([]Source, error)) ([]So
 	return out, err
 }
 
-// skipUnreadable ignores the error of a file that is missing or unreadable: others are still of
-// use.
+// skipUnreadable ignores the error of a file that is missing or unreadable.
 func skipUnreadable(error) error { return nil }
 
 func (a *agent) sources(path string, size int64) ([]Source, error) {
@@ -185,7 +180,6 @@ func (a *agent) sources(path string, size int64) ([]Source, error) {
 // sniffed is the length of a file's start that identifies the agent, in bytes.
 const sniffed = 16 << 10
 
-// sniff identifies the agent of a file by its name and its start.
 func sniff(path string, size int64) ([]Source, error) {
 	if isOpencode(path) {
 		return listOpencode(path)
@@ -226,8 +220,8 @@ func beginning(path string) ([]byte, error) {
 func (s Source) Read() ([]*Session, error) {
 	i := slices.IndexFunc(agents, func(a agent) bool { return a.name == s.Agent })
 	if i < 0 {
-		return nil, fmt.Errorf("transcript %s: agent must be one of %s, got %q", s.Path, strings.Join(Agents(), ", "),
-			s.Agent)
+		return nil, fmt.Errorf("transcript %s: agent must be one of %s, got %q",
+			s.Path, strings.Join(Agents(), ", "), s.Agent)
 	}
 	sessions, err := agents[i].read(s)
 	if err != nil {

@@ -40,8 +40,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// arm sends one conversation through its own handler, under one policy, to its own simulated
-// provider.
+// arm sends one conversation through its own handler, under one policy, to its own simulated provider.
 type arm struct {
 	policy    pipeline.Policy
 	profile   pricing.Profile
@@ -74,7 +73,6 @@ type arm struct {
 	speed    float64 // of a local server reading prompts, in tokens a second
 }
 
-// request is one request of a conversation, the same for all arms.
 type request struct {
 	body   []byte
 	view   *wire.View
@@ -187,7 +185,6 @@ func newArm(policy pipeline.Policy, profile pricing.Profile, o *Options) (*arm, 
 	return a, nil
 }
 
-// logger returns a logger that counts errors and drops all messages.
 func (a *arm) logger() *zap.Logger {
 	core := zapcore.NewCore(zapcore.NewJSONEncoder(zapcore.EncoderConfig{}), zapcore.AddSync(nowhere{}),
 		zapcore.ErrorLevel)
@@ -197,7 +194,6 @@ func (a *arm) logger() *zap.Logger {
 	}))
 }
 
-// parse parses a body that arrived upstream.
 func (a *arm) parse(_ context.Context, f wire.Format, body []byte) (*wire.View, error) {
 	// A delta is parsed twice, as it arrived and completed. Only the latter counts.
 	if a.sent = body; a.thread == nil && !a.retains || gjson.GetBytes(body, "thread").Type == gjson.Null {
@@ -214,7 +210,6 @@ func (a *arm) parse(_ context.Context, f wire.Format, body []byte) (*wire.View, 
 	return v, nil
 }
 
-// done records the bill of a request. The clock moves to the end of the response.
 func (a *arm) done(_ context.Context, u wire.Usage, refused *pricing.APIError) {
 	u.Output = 0 // equal with and without the handler
 	if a.internal != 0 {
@@ -229,10 +224,10 @@ func (a *arm) done(_ context.Context, u wire.Usage, refused *pricing.APIError) {
 		a.result.refuse(refused)
 		return
 	}
+	// The next work of this arm begins after the response.
 	a.clock.set(a.request.end)
 }
 
-// run sends one request and records its result.
 func (a *arm) run(ctx context.Context, c *request) error {
 	a.until = c.at
 	a.clock.advance(c.at)
@@ -263,7 +258,6 @@ func (a *arm) run(ctx context.Context, c *request) error {
 	return a.words(c, w)
 }
 
-// serve passes a body to the handler.
 func (a *arm) serve(ctx context.Context, c *request, header http.Header, body []byte, w *sink) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://replay.invalid"+c.path, bytes.NewReader(body))
 	if err != nil {
@@ -277,7 +271,6 @@ func (a *arm) serve(ctx context.Context, c *request, header http.Header, body []
 	return nil
 }
 
-// handle passes a request to the handler, and on to the simulated provider.
 func (a *arm) handle(w http.ResponseWriter, r *http.Request) error {
 	r = caddyhttp.PrepareRequest(r, caddy.NewReplacer(), w, &caddyhttp.Server{})
 	return a.handler.ServeHTTP(w, r, caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
@@ -300,7 +293,6 @@ func (a *arm) carry(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// note adds a request to the result.
 func (a *arm) note(c *request, w *sink, troubled bool) {
 	res := &a.result
 	res.Calls++
@@ -341,7 +333,6 @@ func (a *arm) note(c *request, w *sink, troubled bool) {
 	}
 }
 
-// transforms parses the stages' edits from their header.
 func transforms(h http.Header) map[string]int {
 	var out map[string]int
 	for field := range strings.SplitSeq(h.Get("X-Llm-Cache-Transforms"), ",") {
@@ -356,7 +347,6 @@ func transforms(h http.Header) map[string]int {
 	return out
 }
 
-// wentAs parses the header about requests to an upstream that retains conversations.
 func wentAs(header string) (as string, whole, wire int64, ok bool) {
 	for i, field := range strings.Split(header, "; ") {
 		name, value, _ := strings.Cut(field, "=")
@@ -378,7 +368,6 @@ func wentAs(header string) (as string, whole, wire int64, ok bool) {
 	return as, whole, wire, header != ""
 }
 
-// harm counts the edits that quote text the upstream was not shown.
 func (a *arm) harm(c *request, edits [][]string) int {
 	if len(edits) == 0 || bytes.Equal(a.sent, c.body) {
 		return 0
@@ -395,8 +384,7 @@ func (a *arm) harm(c *request, edits [][]string) int {
 	return n
 }
 
-// sink is the client's side of a request. It stores status and headers, and drops the response,
-// which is recorded.
+// sink is the client's side of a request, without the response, which is recorded.
 type sink struct {
 	header  http.Header
 	status  int

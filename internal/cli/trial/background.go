@@ -41,7 +41,6 @@ func (b *Background) add(o *Background) {
 	b.Wasted += o.Wasted
 }
 
-// foldIdly configures idle folding.
 func (o *Options) foldIdly(h *handler.Handler) {
 	l, ok := h.Feature("local").(*localsite.Local)
 	switch {
@@ -58,8 +57,7 @@ func (o *Options) foldIdly(h *handler.Handler) {
 	}
 }
 
-// breaks reports whether the next request comes before the local server has read a fold of so many
-// tokens, and counts the broken fold.
+// breaks counts a fold of so many tokens that the next request breaks off, and reports whether it does.
 func (a *arm) breaks(tokens int) bool {
 	b := &a.result.Background
 	begun := a.clock.Now()
@@ -69,16 +67,14 @@ func (a *arm) breaks(tokens int) bool {
 	}
 	if had := a.until.Sub(begun); had > 0 {
 		b.Broken++
+		// The local server has read these tokens in vain.
 		b.Wasted += int64(had.Seconds() * a.speed)
 	}
 	return true
 }
 
-// long is the number of requests above which a conversation counts as long.
 const long = 60
 
-// writeBackground writes the results of idle folding, and the tokens that were read while users
-// waited.
 func (r *Combination) writeBackground(w io.Writer) error {
 	var all, longer Result
 	for i := range r.Conversations {
@@ -108,5 +104,4 @@ func (r *Combination) writeBackground(w io.Writer) error {
 	return err
 }
 
-// fresh returns the tokens that an upstream had to process.
 func fresh(u wire.Usage) int64 { return u.Prompt() - u.Read }

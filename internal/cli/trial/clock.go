@@ -21,7 +21,6 @@ type recordedClock struct {
 	begun   map[string]int // all tasks so far, by name
 }
 
-// task is background work that is due at a time.
 type task struct {
 	clock *recordedClock
 	at    time.Time
@@ -69,7 +68,7 @@ func (t *task) Reset(delay time.Duration) bool {
 	return waited
 }
 
-// remove takes a task out of those waiting. The lock is held.
+// remove takes a task out of those waiting. The clock must be locked.
 func (c *recordedClock) remove(t *task) bool {
 	for i, o := range c.waiting {
 		if o == t {
@@ -80,24 +79,22 @@ func (c *recordedClock) remove(t *task) bool {
 	return false
 }
 
-// set moves the clock, and runs no task.
 func (c *recordedClock) set(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = now
 }
 
-// count returns the number of tasks of a name that were set so far.
 func (c *recordedClock) count(doing string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.begun[doing]
 }
 
-// advance runs the tasks that are due until a time, each at its own time. The clock goes back to a
-// task that fell due while a response was recorded.
+// advance runs the tasks that are due until a time, each at its own time.
 func (c *recordedClock) advance(until time.Time) {
 	for {
+		// The clock goes back to a task that fell due while a response was recorded.
 		t := c.next(until)
 		if t == nil {
 			return

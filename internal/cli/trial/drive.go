@@ -48,7 +48,6 @@ type drive struct {
 	now      time.Time
 }
 
-// baseline is the bill of the client's own bytes.
 type baseline struct {
 	usage     wire.Usage
 	cost      float64
@@ -56,7 +55,6 @@ type baseline struct {
 	rejected  int
 }
 
-// configure builds a handler from options in JSON, as in a Caddy configuration.
 func configure(options []byte) (*handler.Handler, error) {
 	h := new(handler.Handler)
 	if len(options) == 0 {
@@ -105,8 +103,6 @@ func (d *drive) run(ctx context.Context) error {
 	return nil
 }
 
-// part sends the requests of one trace. The answer to each request is the first message of the
-// next.
 func (d *drive) part(ctx context.Context, t *recording.Trace) error {
 	next, err := t.Next()
 	if err != nil {
@@ -131,6 +127,7 @@ func (d *drive) part(ctx context.Context, t *recording.Trace) error {
 		d.time(r, from, c)
 		r.answer = last
 		if next != nil && next.Messages[0].Role == "assistant" {
+			// The answer to a request is the first message of the next one.
 			answer := &next.Messages[0]
 			agent.Sign(next.Messages[:1])
 			r.answer = recorded(answer)
@@ -163,7 +160,6 @@ func noCalls(t *recording.Trace, err error) error {
 	return err
 }
 
-// send sends a request to the baseline and to all arms.
 func (d *drive) send(ctx context.Context, r *request) error {
 	var err error
 	r.view, err = wire.Parse(d.profile.Format, r.body, func(wire.Hash) *wire.Known { return d.known })
@@ -212,7 +208,7 @@ func (d *drive) continued(v *wire.View) bool {
 	return len(before) > 0 && len(before) <= len(now) && slices.Equal(before, now[:len(before)])
 }
 
-// time sets the times of the request and of the end of its response. Time never goes back.
+// time sets the times of the request and of the end of its response.
 func (d *drive) time(r *request, from time.Time, c *recording.Call) {
 	switch {
 	case c.At != nil:
@@ -222,6 +218,7 @@ func (d *drive) time(r *request, from time.Time, c *recording.Call) {
 	default:
 		r.at = d.now.Add(unrecorded)
 	}
+	// Time never goes back, though recorded times may.
 	if r.at.Before(d.now) {
 		r.at = d.now
 	}
@@ -239,7 +236,6 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 // last is the answer to the last request of a trace, which no request contains.
 var last = &simulator.Answer{Blocks: []simulator.Block{{Type: simulator.Text, Text: "Done."}}}
 
-// recorded returns a recorded answer.
 func recorded(m *recording.Message) *simulator.Answer {
 	a := &simulator.Answer{}
 	for i := range m.Content {

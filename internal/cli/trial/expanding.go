@@ -20,8 +20,7 @@ const maxAsked = 3
 
 var stubName = regexp.MustCompile(`\[\[llm_cache:folded ([0-9a-f]{8})`)
 
-// say returns the simulated model's answer to a request as it arrived. An expanding model first
-// restores the blocks with the lines that its edits quote, if it has the expand tool.
+// say returns the simulated model's answer to a request as it arrived.
 func (a *arm) say(v *wire.View) *simulator.Answer {
 	if !a.expanding || a.asked == maxAsked || len(a.request.edits) == 0 || !declares(v) {
 		return a.request.answer
@@ -30,6 +29,7 @@ func (a *arm) say(v *wire.View) *simulator.Answer {
 	if len(names) == 0 {
 		return a.request.answer
 	}
+	// Before its answer, the model restores the blocks with the lines that its edits quote.
 	a.asked++
 	a.result.Expanded++
 	input, _ := json.Marshal(map[string][]string{"ids": names}) // strings always encode
@@ -49,8 +49,7 @@ func declares(v *wire.View) bool {
 	return false
 }
 
-// missing returns the names of the stubs for lines that the answer quotes and the upstream was not
-// shown.
+// missing returns the names of the stubs for lines that the answer quotes.
 func (a *arm) missing(v *wire.View) (names []string) {
 	c := a.request
 	if c.history == nil {
@@ -63,6 +62,7 @@ func (a *arm) missing(v *wire.View) (names []string) {
 			continue
 		}
 		for _, line := range lines {
+			// The upstream was shown the line, or the client never sent it.
 			if l := []byte(line); bytes.Contains(shown, l) || !bytes.Contains(c.history, l) {
 				continue
 			}
@@ -75,8 +75,7 @@ func (a *arm) missing(v *wire.View) (names []string) {
 	return names
 }
 
-// stub finds the client's latest block that contains a line and arrived upstream as a stub. It
-// returns the stub's name, or "".
+// stub returns the name of the latest stub in place of the client's block with a line, or "".
 func (a *arm) stub(v *wire.View, line string) string {
 	client := a.request.view
 	blocks := client.MessageBlocks()

@@ -32,7 +32,6 @@ type Ping struct {
 	Tail bool `json:"tail,omitempty"`
 }
 
-// abandon advances the clock after the last request until the handler sends no more pings.
 func (a *arm) abandon() {
 	before := len(a.pings)
 	a.clock.advance(a.clock.Now().AddDate(1, 0, 0))
@@ -51,7 +50,6 @@ func (a *arm) abandon() {
 	r.PingList = a.pings
 }
 
-// answer returns the recorded answer, nil for a ping.
 func (a *arm) answer(_ context.Context, v *wire.View) *simulator.Answer {
 	if a.internal != 0 {
 		return nil
@@ -77,8 +75,6 @@ func (a *arm) Resumed(p pinger.Pause) {
 	a.result.PingSaved += p.Saved
 }
 
-// writePings writes the results of pings: a line for each conversation with pings, and their sum.
-// The JSON report lists single pings.
 func (r *Combination) writePings(w io.Writer) {
 	if r.Total.Pings+r.Total.TailPings == 0 {
 		return
@@ -92,6 +88,7 @@ func (r *Combination) writePings(w io.Writer) {
 	}
 	for i := range r.Conversations {
 		if c := &r.Conversations[i]; c.Pings+c.TailPings > 0 {
+			// The JSON report lists single pings.
 			row(c)
 		}
 	}
@@ -102,10 +99,10 @@ func (r *Combination) writePings(w io.Writer) {
 		figure.Change(worst))
 }
 
-// withTail returns the cost ratio of all conversations and the worst of any, including the pings
-// after the last requests.
+// withTail returns the cost ratio of all conversations and the worst of any.
 func (r *Combination) withTail() (all, worst float64) {
 	t := &r.Total
+	// The pings after the last requests count, too: no return ever pays for them.
 	all = Ratio(t.Cost+t.TailCost, t.BaseCost)
 	for i := range r.Conversations {
 		c := &r.Conversations[i]

@@ -105,7 +105,6 @@ func (r *Report) WriteText(w io.Writer) error {
 	return r.writeVerdict(w)
 }
 
-// writeVerdict writes the violations, or that there are none.
 func (r *Report) writeVerdict(w io.Writer) error {
 	verdict := "\nNo request was refused or given up on.\n"
 	for i := range r.Runs {
@@ -165,9 +164,9 @@ func (r *Combination) writeText(w io.Writer) error {
 	return err
 }
 
-// writeRow writes one line of a table. Buckets that differ are written as before→after.
 func (r *Result) writeRow(w io.Writer) {
 	b, s := r.Base, r.Sent
+	// Buckets that differ are written as before→after.
 	fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d/%d\t%d\t%d\t%d\t%d\t\n",
 		r.Conversation, r.Calls, thousands(int64(r.BaseCost)), thousands(int64(r.Cost)), figure.Change(r.CostRatio()),
 		figure.Change(r.TokenRatio()),
@@ -182,5 +181,4 @@ func pair(before, after int64) string {
 	return thousands(before) + "→" + thousands(after)
 }
 
-// thousands formats a number of tokens in thousands.
 func thousands(n int64) string { return fmt.Sprintf("%.1fk", float64(n)/1000) }

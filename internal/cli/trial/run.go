@@ -32,8 +32,7 @@ var Policies = []pipeline.Policy{pipeline.Off, pipeline.Observe, pipeline.Eager,
 
 // Options configure a replay.
 type Options struct {
-	// Profiles are the names of the simulated providers, see [pricing.Profiles]. Default: the first
-	// one.
+	// Profiles are the names of the simulated providers, see [pricing.Profiles]. Default: the first one.
 	Profiles []string
 	// Policies are the policies to compare. Default: cost_aware.
 	Policies []pipeline.Policy
@@ -61,8 +60,7 @@ type Options struct {
 	// Harm, if set, is the planner's price of harm.
 	Harm *planner.Harm
 	need *pipeline.NeedModel // of the conversation at hand
-	// Asked, if set, receives each request as the client sends it, on the goroutine of its
-	// conversation.
+	// Asked, if set, receives each request as the client sends it, on the goroutine of its conversation.
 	Asked func(*Asked)
 	// Watch, if set, receives each finished request, on the goroutine of its conversation.
 	Watch func(*Watched)
@@ -192,7 +190,6 @@ func (o *Options) defaults() ([]pricing.Profile, error) {
 	return profiles, nil
 }
 
-// replay runs a drive and closes its arms.
 func (d *drive) replay(ctx context.Context, o *Options) (err error) {
 	if ctx.Err() != nil {
 		return nil // another drive has failed

@@ -13,14 +13,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/figure"
 )
 
-// short is the maximum of requests of a short conversation.
 const short = 100
 
 // dearer is the cost ratio above which a conversation counts as a loss.
 const dearer = 1.0001
 
-// writeSpread writes the distribution of results: of all conversations, of short and long ones, and
-// by agent.
 func (r *Combination) writeSpread(w io.Writer) error {
 	groups := map[string][]*Result{}
 	all := make([]*Result, 0, len(r.Conversations))

@@ -46,8 +46,7 @@ type Step struct {
 	Folded map[string]int `json:"folded,omitempty"`
 	// Removed is the number of tokens that the new edits remove from the prompt.
 	Removed int64 `json:"removed,omitempty"`
-	// Earned is the saving of the new edits until the end, less the cost of rewriting the cache for
-	// them.
+	// Earned is the saving of the new edits until the end, less the cost of rewriting the cache for them.
 	Earned float64 `json:"earned,omitempty"`
 	// Edits counts the edits of files in the answer, Harmed the harmed ones, as in [Result].
 	Edits int `json:"edits,omitempty"`
@@ -63,7 +62,6 @@ const (
 	markers = "breakpoints"
 )
 
-// step describes a finished request.
 func (a *arm) step(c *request, w *sink, fired map[string]int, harmed int) *Step {
 	delete(fired, markers)
 	s := &Step{
@@ -116,16 +114,15 @@ func (s *Step) saving() float64 {
 	return s.BaseCost - s.Cost
 }
 
-// epoch reports whether history was edited in this request.
 func (s *Step) epoch() bool {
 	return s.Decision != nil && s.Decision.Epoch != planner.NoEpoch && s.Decision.Folded > 0
 }
 
-// parseDecision parses a decision from the handler's header: members name=value, separated by
-// semicolons, with texts in quotes. Unknown members are skipped. It returns false without an epoch.
+// parseDecision parses a decision from the handler's header. It returns false without an epoch.
 func parseDecision(s string) (d planner.Decision, ok bool) {
 	for s != "" {
 		var name, value string
+		// Members are name=value, separated by semicolons, with texts in quotes. Unknown ones are skipped.
 		name, s, _ = strings.Cut(s, "=")
 		if quoted, err := strconv.QuotedPrefix(s); err == nil {
 			s = s[len(quoted):]
@@ -158,7 +155,6 @@ func parseDecision(s string) (d planner.Decision, ok bool) {
 	return d, ok
 }
 
-// number parses a number, 0 for an invalid one.
 func number(s string) float64 {
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil {

@@ -17,8 +17,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// threading is a client that keeps its conversation in a thread at the provider. Like Claude Code
-// it sends new messages only, with system prompt and tools each time.
+// threading is a client that keeps its conversation in a thread at the provider.
 type threading struct {
 	before *wire.View // the last whole request
 	answer string     // the id of its response
@@ -47,13 +46,13 @@ func (t *threading) body(whole, more []byte) ([]byte, error) {
 	if more == nil {
 		return wire.Patch(whole, wire.Member{Name: "thread", Value: []byte(`{"type":"create"}`)})
 	}
+	// Like Claude Code, the client sends new messages only, with system prompt and tools each time.
 	return wire.Patch(whole,
 		wire.Member{Name: "messages", Value: append(append([]byte{'['}, more...), ']')},
 		wire.Member{Name: "thread", Value: []byte(`{"type":"continue","previous_message_id":"` + t.answer + `"}`)})
 }
 
-// sendThreaded sends a request as part of a thread. If the provider lacks the thread, it sends the
-// whole request.
+// sendThreaded sends a request as part of a thread.
 func (a *arm) sendThreaded(ctx context.Context, c *request) (*sink, error) {
 	t := a.thread
 	more := t.goesOn(c.view)
@@ -73,6 +72,7 @@ func (a *arm) sendThreaded(ctx context.Context, c *request) (*sink, error) {
 		}
 		if w.status != http.StatusOK {
 			if code := gjson.GetBytes(w.failure, "error.details.error_code").Str; more != nil && code != "" {
+				// The provider lacks the thread: the whole request goes.
 				a.result.Replayed++
 				more = nil
 				continue
@@ -85,7 +85,6 @@ func (a *arm) sendThreaded(ctx context.Context, c *request) (*sink, error) {
 	}
 }
 
-// whole returns the request that the model got. It returns an error if messages are missing.
 func (a *arm) whole(c *request) (*wire.View, error) {
 	v, err := wire.Parse(a.profile.Format, a.sent, nil)
 	if err != nil {
@@ -98,7 +97,6 @@ func (a *arm) whole(c *request) (*wire.View, error) {
 	return v, nil
 }
 
-// differs reports whether the model got other blocks than the client wrote.
 func (a *arm) differs(got, said *wire.View) bool {
 	if len(got.Blocks) != len(said.Blocks) {
 		return true
@@ -118,8 +116,7 @@ func (a *arm) differs(got, said *wire.View) bool {
 	return false
 }
 
-// remembers returns an error if the model did not get the whole request. Only the blocks after the
-// system prompt may be edited.
+// remembers returns an error if the model did not get the whole request.
 func (a *arm) remembers(c *request) error {
 	v, err := a.whole(c)
 	if err != nil {
@@ -128,6 +125,7 @@ func (a *arm) remembers(c *request) error {
 	if len(v.Blocks) < c.view.System || len(v.Blocks) > len(c.view.Blocks) {
 		return errOther
 	}
+	// Only the blocks after the system prompt may be edited.
 	for i := range min(c.view.System, len(v.Blocks)) {
 		if v.Blocks[i].Hash != c.view.Blocks[i].Hash {
 			return errOther

@@ -87,7 +87,6 @@ func (t *Timeline) add(s *Step, at time.Duration) {
 	t.Steps = append(t.Steps, *s)
 }
 
-// sum finds the epochs and their savings.
 func (t *Timeline) sum() {
 	t.share()
 	var open *EpochSpan
@@ -104,13 +103,13 @@ func (t *Timeline) sum() {
 	}
 }
 
-// share distributes savings among the requests that made edits. A request's saving is shared by the
-// edits in force, in proportion to the tokens they remove.
+// share distributes savings among the requests that made edits.
 func (t *Timeline) share() {
 	var makers []int
 	removed := int64(0)
 	share := func(amount float64) {
 		for _, m := range makers {
+			// The edits in force share a saving in proportion to the tokens that they remove.
 			t.Steps[m].Earned += amount * float64(t.Steps[m].Removed) / float64(removed)
 		}
 	}
@@ -219,7 +218,6 @@ func (s *Step) harm() string {
 	return fmt.Sprintf("%d/%d", s.Harmed, s.Edits)
 }
 
-// why describes the folds by stage, and the reason of the decision.
 func (s *Step) why() string {
 	var parts []string
 	if s.Refused {
@@ -234,16 +232,13 @@ func (s *Step) why() string {
 	return strings.Join(parts, ", ")
 }
 
-// signed formats an amount in thousands with its sign.
 func signed(x float64) string { return fmt.Sprintf("%+.1fk", x/1000) }
 
-// elapsed formats a time as hours, minutes and seconds.
 func elapsed(seconds float64) string {
 	s := int(seconds)
 	return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
 }
 
-// pause formats a duration in its largest unit.
 func pause(seconds float64) string {
 	switch {
 	case seconds >= 2*3600:
@@ -255,8 +250,7 @@ func pause(seconds float64) string {
 	}
 }
 
-// cold returns the pause after which a provider's cache is empty: the lifetime, or five minutes if
-// there is none.
+// cold returns the pause after which a provider's cache is empty: the lifetime, or five minutes without one.
 func (t *Timeline) cold() float64 {
 	if t.lifetime > 0 {
 		return t.lifetime.Seconds()

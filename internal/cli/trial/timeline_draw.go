@@ -34,7 +34,6 @@ const (
 	drawHeight  = 712
 )
 
-// chart is a timeline under construction.
 type chart struct {
 	*svg.Canvas
 	t      *Timeline
@@ -71,7 +70,6 @@ func (t *Timeline) Draw(w io.Writer) error {
 	return c.Draw(w)
 }
 
-// x returns the left edge of a request.
 func (c *chart) x(i int) float64 { return panelLeft + float64(i)*c.width }
 
 func (c *chart) grid(a svg.Axis, label string) {
@@ -117,12 +115,10 @@ func (c *chart) legend() {
 	next("person's prompt")
 }
 
-// wedge marks a pause at the axis.
 func (c *chart) wedge(x, y float64) {
 	c.Path([]svg.Point{svg.At(x, y-8), svg.At(x-4, y), svg.At(x+4, y)}, true, `fill="`+svg.InkPause+`"`)
 }
 
-// buckets fills the requests as sent, by billing bucket.
 func (c *chart) buckets() {
 	read := func(s *Step) float64 { return float64(s.Sent.Read) }
 	written := func(s *Step) float64 { return read(s) + float64(s.Sent.Write5m+s.Sent.Write1h) }
@@ -132,7 +128,6 @@ func (c *chart) buckets() {
 	c.band(written, all, inkUncached)
 }
 
-// band fills the area between two values of each request.
 func (c *chart) band(low, high func(*Step) float64, fill string) {
 	var points []svg.Point
 	some := false
@@ -166,8 +161,7 @@ func (c *chart) steps(a svg.Axis, value func(*Step) float64, attributes string) 
 	c.Path(points, false, attributes)
 }
 
-// pauses marks the pauses after which the cache is empty, and the prompts of users. Overlapping
-// labels are left out.
+// pauses marks the pauses after which the cache is empty, and the prompts of users.
 func (c *chart) pauses() {
 	free := 0.0
 	for i := range c.t.Steps {
@@ -179,6 +173,7 @@ func (c *chart) pauses() {
 			continue
 		}
 		c.wedge(c.x(i), panelBottom+10)
+		// Overlapping labels are left out.
 		if label := pause(s.Pause); c.x(i) > free {
 			c.Text(c.x(i), panelBottom+23, "middle", label, `font-size="11" fill="`+svg.InkPause+`"`)
 			free = c.x(i) + 14 + 5*float64(len(label))
@@ -186,8 +181,6 @@ func (c *chart) pauses() {
 	}
 }
 
-// epochs marks the epochs with their savings. Of close epochs only those that removed most have
-// labels, and small ones have none.
 func (c *chart) epochs() {
 	order := slices.Clone(c.t.Epochs)
 	slices.SortStableFunc(order, func(a, b EpochSpan) int { return cmp.Compare(b.Decision.Removed, a.Decision.Removed) })
@@ -195,6 +188,7 @@ func (c *chart) epochs() {
 	for i := range order {
 		e := &order[i]
 		x := c.x(e.Request)
+		// Of close epochs only those that removed most have labels, and small ones have none.
 		free := 100*int64(e.Decision.Removed) >= c.t.Result.MaxPrompt &&
 			!slices.ContainsFunc(labelled, func(l float64) bool { return math.Abs(l-x) < 13 })
 		width := "1.4"
@@ -213,7 +207,6 @@ func (c *chart) epochs() {
 	}
 }
 
-// refusals marks the requests that the client got refused.
 func (c *chart) refusals() {
 	for i := range c.t.Steps {
 		if c.t.Steps[i].Refused {
@@ -232,7 +225,6 @@ func (c *chart) harms() {
 	}
 }
 
-// net draws the saving so far, in units of one uncached token.
 func (c *chart) net() {
 	low, high := 0.0, 0.0
 	for i := range c.t.Steps {
@@ -246,7 +238,6 @@ func (c *chart) net() {
 	c.steps(a, net, `fill="none" stroke="`+svg.InkSent+`" stroke-width="1.6"`)
 }
 
-// requests labels the requests, every fifth or tenth and so on.
 func (c *chart) requests() {
 	a := svg.NewAxis(0, float64(len(c.t.Steps)), panelLeft, panelRight, 20)
 	for _, v := range a.Ticks() {

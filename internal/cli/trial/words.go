@@ -37,7 +37,6 @@ func (w *Words) add(o *Words) {
 	w.Tokens += o.Tokens
 }
 
-// scorer is the compressor of all arms, loaded on first use.
 type scorer struct {
 	mu     sync.Mutex
 	cancel context.CancelFunc
@@ -46,7 +45,6 @@ type scorer struct {
 	known  map[[sha256.Size]byte]lingua.Result
 }
 
-// leaveOut gives a handler with compression a worker. For others it returns nil.
 func (o *Options) leaveOut(h *handler.Handler, c clock.Clock) (*compressor.Worker, error) {
 	words, ok := h.Feature("compress").(*compressor.Options)
 	if !ok || words.CompressorRaw == nil {
@@ -69,7 +67,6 @@ func (o *Options) leaveOut(h *handler.Handler, c clock.Clock) (*compressor.Worke
 	return w, nil
 }
 
-// release stops the compressor.
 func (s *scorer) release() {
 	if s.cancel != nil {
 		s.cancel()
@@ -98,7 +95,6 @@ func (s *scorer) Compress(ctx context.Context, text string, rate float64) (lingu
 // Health implements compressor.Compressor.
 func (s *scorer) Health(ctx context.Context) compressor.Health { return s.of.Health(ctx) }
 
-// words records the compressed texts of a request, and waits for the worker to finish.
 func (a *arm) words(c *request, w *sink) error {
 	if a.worker == nil {
 		return nil
@@ -122,7 +118,6 @@ func (a *arm) words(c *request, w *sink) error {
 	return nil
 }
 
-// writeWords writes the results of compression.
 func (r *Combination) writeWords(w io.Writer) {
 	if t := &r.Total.Words; t.Blocks > 0 {
 		fmt.Fprintf(w, "words were left out of %d of %d blocks (%.2f %%), which shortens prompts by %s tokens (%.2f %%)\n",

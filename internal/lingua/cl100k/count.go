@@ -123,8 +123,7 @@ func sign(r rune) bool {
 	return !space(r) && !unicode.IsLetter(r) && !unicode.IsNumber(r)
 }
 
-// space is \s of Rust's regular expressions, as in tiktoken. JavaScript's \s differs in U+0085 and
-// U+FEFF.
+// space is \s of Rust's regular expressions, as in tiktoken. JavaScript's \s differs in U+0085 and U+FEFF.
 func space(r rune) bool { return unicode.Is(unicode.White_Space, r) }
 
 func signs(s string) int {

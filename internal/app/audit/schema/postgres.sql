@@ -47,7 +47,7 @@ CREATE TABLE llm_cache.turns (
 	removed bigint NOT NULL,
 	rewritten bigint NOT NULL,
 	break text NOT NULL,
-	regret bigint NOT NULL DEFAULT 0, -- the signs in a turn that the model has missed folded text
+	fold_misses bigint NOT NULL DEFAULT 0, -- the signs in a turn that the model has missed folded text
 	queue_us bigint NOT NULL,
 	first_byte_us bigint NOT NULL,
 	first_token_us bigint NOT NULL,

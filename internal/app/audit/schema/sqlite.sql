@@ -48,7 +48,7 @@ CREATE TABLE turns (
 	removed INTEGER NOT NULL,
 	rewritten INTEGER NOT NULL,
 	break TEXT NOT NULL,
-	regret INTEGER NOT NULL DEFAULT 0, -- the signs in a turn that the model has missed folded text
+	fold_misses INTEGER NOT NULL DEFAULT 0, -- the signs in a turn that the model has missed folded text
 	queue_us INTEGER NOT NULL,
 	first_byte_us INTEGER NOT NULL,
 	first_token_us INTEGER NOT NULL,

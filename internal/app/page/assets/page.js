@@ -194,7 +194,7 @@ function showSessions(sessions) {
 				[(s.estimated ? "~" : "") + percent(s.read), meter(s.read, "read from cache")],
 				[tokens(s.sent), el("span", { class: "sub" }, s.written > s.sent ? `~${tokens(s.written)} as written` : "as written")],
 				s.misses ? [causes[s.miss] || s.miss, el("span", { class: "sub" }, count(s.misses, "miss", "misses"))] : [el("span", { class: "cold" }, "none")],
-				[s.edits ? count(s.edits, "edit") : el("span", { class: "cold" }, "none"), el("span", { class: "sub" }, s.folded || s.regret ? `${plain.format(s.folded)} folded, missed ${count(s.regret, "time")}` : "")],
+				[s.edits ? count(s.edits, "edit") : el("span", { class: "cold" }, "none"), el("span", { class: "sub" }, s.folded || s.fold_misses ? `${plain.format(s.folded)} folded, missed ${count(s.fold_misses, "time")}` : "")],
 				[el("span", { class: tone(s.saved) }, money(s.saved)), el("span", { class: "sub" }, s.observed ? `${money(s.would)} would be` : s.priced ? "" : "unpriced: input tokens")],
 			];
 		})));

@@ -13,7 +13,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// agents are the agents by wire format.
 var agents = map[wire.Format]struct {
 	build   func(p pricing.Profile, s setting) Agent
 	address func(header http.Header, model, session string) (path string)

@@ -21,7 +21,6 @@ type chat struct {
 	reasoning bool
 }
 
-// chatShape are the differences between servers.
 type chatShape struct {
 	model     string
 	reasoning bool // sends reasoning_content back, for servers of open models
@@ -58,7 +57,6 @@ func newChat(s setting, shape chatShape) *chat {
 	return c
 }
 
-// joined joins the texts of blocks to one JSON string, separated by newlines.
 func joined(blocks []json.RawMessage) []byte {
 	out := []byte{'"'}
 	for i, block := range blocks {
@@ -133,7 +131,7 @@ func (c *chat) user(m *recording.Message) {
 		} else if result[0] == '[' {
 			var texts []json.RawMessage
 			gjson.ParseBytes(b.Content).ForEach(func(_, v gjson.Result) bool {
-				// Tool messages cannot hold images, so these go into the user message.
+				// Tool messages cannot have images, so these go into the user message.
 				if v.Get("type").String() == "image" {
 					parts, text = append(parts, json.RawMessage(v.Raw)), false
 				} else {
@@ -164,7 +162,6 @@ func (c *chat) user(m *recording.Message) {
 	c.messages = append(c.messages, `]}`...)
 }
 
-// chatPart converts a text or image block to a content part.
 func chatPart(block json.RawMessage) []byte {
 	b := gjson.ParseBytes(block)
 	if b.Get("type").String() != "image" {

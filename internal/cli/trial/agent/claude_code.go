@@ -12,10 +12,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
 )
 
-// claudeCode sends Messages requests like Claude Code: messages before system and tools, cache
-// markers on the identity line, the main system prompt and the last block of the last message. The
-// next request sends the marked message without its marker, and a lone text of the user as a plain
-// string.
+// claudeCode sends Messages requests like Claude Code: messages before system and tools, cache markers on the
+// identity line, the main system prompt and the last block of the last message. The next request sends the marked
+// message without its marker, and a lone text of the user as a plain string.
 type claudeCode struct {
 	head, tail []byte
 	// earlier are all messages but the last, each followed by a comma.
@@ -25,7 +24,6 @@ type claudeCode struct {
 	marker       string
 }
 
-// claudeShape are the differences between models.
 type claudeShape struct {
 	model    string
 	long     bool // a cache lifetime of one hour
@@ -56,9 +54,7 @@ func newClaudeCode(s setting, shape claudeShape) *claudeCode {
 	return c
 }
 
-// system returns the recorded system prompt with a marker on its last block. Without a recording it
-// returns Claude Code's blocks: a line that depends on the first message, without a marker, the
-// identity line and the main prompt.
+// system returns the recorded system prompt with a marker on its last block, or Claude Code's own blocks.
 func (c *claudeCode) system(s setting) []byte {
 	if len(s.system) > 0 {
 		var out []byte
@@ -73,6 +69,8 @@ func (c *claudeCode) system(s setting) []byte {
 		}
 		return out
 	}
+	// Without a recording these are a line that depends on the first message, without a marker, the identity line
+	// and the main prompt.
 	text := func(t string) []byte { return append(append([]byte(`{"type":"text","text":`), quote(t)...), '}') }
 	sum := sha256.Sum256([]byte(s.first))
 	version := "2.1.328." + hex.EncodeToString(sum[:2])[:3]

@@ -71,7 +71,6 @@ func (c *codex) Add(messages []recording.Message) {
 	}
 }
 
-// begin appends the start of an item with its id.
 func (c *codex) begin(kind, prefix string) {
 	if len(c.items) > 0 {
 		c.items = append(c.items, ',')
@@ -90,7 +89,6 @@ func (c *codex) Items(answer *recording.Message) (all []json.RawMessage) {
 	return all
 }
 
-// assistant appends an answer, without thinking at its end.
 func (c *codex) assistant(m *recording.Message) {
 	last := 0
 	for i := range m.Content {
@@ -121,7 +119,6 @@ func (c *codex) assistant(m *recording.Message) {
 	}
 }
 
-// user appends an output for each result, then a message with the rest.
 func (c *codex) user(m *recording.Message) {
 	var parts []json.RawMessage
 	for i := range m.Content {
@@ -157,7 +154,6 @@ func (c *codex) user(m *recording.Message) {
 	c.items = append(c.items, '}')
 }
 
-// parts appends text and image blocks as an array of content parts.
 func (c *codex) parts(blocks []json.RawMessage) {
 	for i, block := range blocks {
 		sep := byte(',')
@@ -182,7 +178,6 @@ func (c *codex) parts(blocks []json.RawMessage) {
 
 func (c *codex) Body() []byte { return c.body(c.items, c.tail) }
 
-// summons is Codex's request for a summary.
 const summons = `{"type":"message","id":"msg_compact","role":"user","content":[{"type":"input_text","text":"You are ` +
 	`performing a CONTEXT CHECKPOINT COMPACTION. Create a handoff summary for another LLM that will resume the task."}]}`
 

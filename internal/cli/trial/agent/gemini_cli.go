@@ -13,8 +13,6 @@ import (
 )
 
 // geminiCLI sends requests like Gemini CLI: contents first, then the system prompt and the tools.
-// Thinking comes back only as the signature of the first call of an answer. Results are in
-// {"output": …}, or in {"error": …} after a failure; images follow as separate parts.
 type geminiCLI struct {
 	contents, tail []byte
 	// names maps call ids to tools: a result names its tool.
@@ -64,7 +62,7 @@ func (c *geminiCLI) Add(messages []recording.Message) {
 	}
 }
 
-// parts returns the parts of a message, separated by commas. The API requires results first.
+// parts returns the parts of a message, separated by commas.
 func (c *geminiCLI) parts(m *recording.Message) []byte {
 	var results, rest []byte
 	signed := false
@@ -78,6 +76,7 @@ func (c *geminiCLI) parts(m *recording.Message) []byte {
 			c.names[b.ID] = b.Name
 			rest = appendPart(rest, `{"functionCall":{"id":`, string(quote(b.ID)), `,"name":`, string(quote(b.Name)), `,"args":`,
 				string(b.Input), `}`)
+			// Thinking comes back only as the signature of the first call of an answer.
 			if !signed {
 				signed = true
 				rest = append(append(rest, `,"thoughtSignature":`...), quote(simulator.Sign(b.Name+" "+string(b.Input)))...)
@@ -92,14 +91,15 @@ func (c *geminiCLI) parts(m *recording.Message) []byte {
 			}
 		}
 	}
+	// The API requires results first.
 	if len(results) > 0 && len(rest) > 0 {
 		results = append(results, ',')
 	}
 	return append(results, rest...)
 }
 
-// result returns the member with a result's texts, and its images as parts.
 func (c *geminiCLI) result(b *recording.Block) (text string, images [][]byte) {
+	// Results are in {"output": …}, or in {"error": …} after a failure; images follow as separate parts.
 	name := `"output":`
 	if gjson.GetBytes(b.Raw, "is_error").Bool() {
 		name = `"error":`
@@ -122,7 +122,6 @@ func (c *geminiCLI) result(b *recording.Block) (text string, images [][]byte) {
 	return name + string(joined(texts)), images
 }
 
-// inline converts an image block to a part.
 func inline(image gjson.Result) []byte {
 	source := image.Get("source")
 	return appendPart(nil, `{"inlineData":{"mimeType":`, source.Get("media_type").Raw, `,"data":`, source.Get("data").Raw,
@@ -136,7 +135,6 @@ func comma(parts []byte) []byte {
 	return parts
 }
 
-// appendPart appends a part made of pieces.
 func appendPart(parts []byte, pieces ...string) []byte {
 	parts = comma(parts)
 	for _, p := range pieces {

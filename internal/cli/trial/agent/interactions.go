@@ -57,8 +57,6 @@ func (c *interactions) Add(messages []recording.Message) {
 	}
 }
 
-// answer appends the steps of an answer. Thinking is signed, and a first call without thinking gets
-// a signature of its own.
 func (c *interactions) answer(m *recording.Message) {
 	signed := false
 	for i := range m.Content {
@@ -71,6 +69,7 @@ func (c *interactions) answer(m *recording.Message) {
 			c.steps = appendPart(c.steps, `{"type":"thought","signature":`, string(quote(b.Signature)),
 				`,"summary":[{"type":"text","text":`, gjson.GetBytes(b.Raw, "thinking").Raw, `}]}`)
 		case "tool_use":
+			// Thinking is signed. A first call without thinking gets a signature of its own.
 			if !signed {
 				signed = true
 				c.steps = appendPart(c.steps, `{"type":"thought","signature":`,
@@ -83,7 +82,6 @@ func (c *interactions) answer(m *recording.Message) {
 	}
 }
 
-// user appends a step for each result, then a step with the rest.
 func (c *interactions) user(m *recording.Message) {
 	var said []json.RawMessage
 	for i := range m.Content {
@@ -104,7 +102,6 @@ func (c *interactions) user(m *recording.Message) {
 	}
 }
 
-// result returns the result of a tool: a text, or a list of contents.
 func result(content json.RawMessage) []byte {
 	switch {
 	case len(content) == 0:
@@ -120,7 +117,6 @@ func result(content json.RawMessage) []byte {
 	return contents(blocks)
 }
 
-// contents converts text and image blocks to a list of contents.
 func contents(blocks []json.RawMessage) []byte {
 	var out []byte
 	for _, block := range blocks {

@@ -38,10 +38,9 @@ type Summarizer interface {
 	Summary() []byte
 }
 
-// tool is a tool's name, and a filler in place of its unrecorded description.
 type tool struct{ name, description string }
 
-// setting holds the parts of a request around its messages.
+// setting has the parts of a request around its messages.
 type setting struct {
 	session string
 	// system are the recorded blocks of the system prompt. Without them filler is the length of a
@@ -56,7 +55,6 @@ type setting struct {
 // toolShare is the share of tool definitions in the unrecorded part, about as with Claude Code.
 const toolShare = 0.7
 
-// newSetting returns the setting of one part of a conversation.
 func newSetting(c *recording.Conversation, head *recording.Header, first *recording.Call) setting {
 	s := setting{session: sessionID(c.Session), system: head.System}
 	inTools := 0
@@ -75,8 +73,7 @@ func newSetting(c *recording.Conversation, head *recording.Header, first *record
 	return s
 }
 
-// filler returns a text of about n characters that begins with s, in place of unrecorded
-// instructions.
+// filler returns a text of about n characters that begins with s.
 func filler(s string, n int) string {
 	const sentence = " This sentence stands in for instructions of the agent that are not part of the record."
 	if missing := n - len(s); missing > 0 {
@@ -85,14 +82,12 @@ func filler(s string, n int) string {
 	return s
 }
 
-// sessionID returns a session's id in the form of a UUID.
 func sessionID(session string) string {
 	sum := sha256.Sum256([]byte(session))
 	h := hex.EncodeToString(sum[:16])
 	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
 
-// quote encodes a string as JSON in raw UTF-8, like JavaScript.
 func quote(s string) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -128,7 +123,6 @@ func Unbind(messages []recording.Message) {
 	}
 }
 
-// member appends a member to a non-empty JSON object.
 func member(object []byte, m string) []byte {
 	out := slices.Grow([]byte(nil), len(object)+len(m)+1)
 	out = append(out, object[:len(object)-1]...)

@@ -35,8 +35,7 @@ type Options struct {
 
 // Estimate is the estimate of the handler's savings in conversations without it.
 type Estimate struct {
-	// Since and Until are the beginnings of the first and the last conversation with a recorded
-	// time.
+	// Since and Until are the beginnings of the first and the last conversation with a recorded time.
 	Since time.Time `json:"since"`
 	// Until: see Since.
 	Until time.Time `json:"until"`
@@ -100,7 +99,6 @@ type Unpriced struct {
 // Share returns the saved share of the cost in the simulated conversations.
 func (g *Group) Share() float64 { return 1 - g.Simulated.CostRatio() }
 
-// talk is one conversation under estimate.
 type talk struct {
 	source   transcript.Source
 	session  int // index within the source
@@ -113,7 +111,6 @@ type talk struct {
 	result   *trial.Result
 }
 
-// lengths are the bounds of the groups by length.
 var lengths = []struct {
 	name string
 	upTo int
@@ -141,7 +138,6 @@ func (o Options) Run(ctx context.Context, sources []transcript.Source) (*Estimat
 	return e, nil
 }
 
-// each runs a function over a slice on several goroutines.
 func each[T any](ctx context.Context, workers int, things []T, do func(T)) {
 	queue := make(chan T)
 	var group sync.WaitGroup
@@ -222,7 +218,6 @@ func (e *Estimate) read(ctx context.Context, sources []transcript.Source, o *Opt
 	return talks
 }
 
-// count adds a transcript's recorded bill.
 func (e *Estimate) count(t *talk, s *transcript.Session, prices *pricing.Table) {
 	e.UnknownLines += s.Unknown
 	if e.Since.IsZero() || !s.Started.IsZero() && s.Started.Before(e.Since) {
@@ -255,7 +250,6 @@ func (e *Estimate) count(t *talk, s *transcript.Session, prices *pricing.Table) 
 	e.Unpriced[i].Tokens += t.tokens
 }
 
-// promptBilled returns a recorded bill without the answer.
 func promptBilled(u *transcript.Usage) wire.Usage {
 	out := wire.Usage{Uncached: u.Input, Read: u.Read, Write5m: u.Write}
 	if long := min(u.CacheCreation.Long, u.Write); long > 0 {
@@ -264,8 +258,7 @@ func promptBilled(u *transcript.Usage) wire.Usage {
 	return out
 }
 
-// draw draws conversations: from each project in turn, in the order of a hash of their ids, until
-// there are enough requests. The draw is deterministic.
+// draw draws conversations until there are enough requests.
 func draw(talks []*talk, requests int) []*talk {
 	if requests <= 0 {
 		return talks
@@ -273,6 +266,7 @@ func draw(talks []*talk, requests int) []*talk {
 	ordered := slices.Clone(talks)
 	slices.SortStableFunc(ordered, func(a, b *talk) int { return cmp.Compare(order(a.id), order(b.id)) })
 	turns := map[*Group]int{}
+	// Projects take turns, each in the order of a hash of its ids, so the same ones are drawn every time.
 	turn := make(map[*talk]int, len(talks))
 	for _, t := range ordered {
 		turn[t] = turns[t.group]
@@ -291,7 +285,6 @@ func draw(talks []*talk, requests int) []*talk {
 // order returns a hash of the id, unrelated to the conversation.
 func order(id string) int { return recording.Fold(id, math.MaxInt) }
 
-// simulate sends the drawn conversations through the handler.
 func (e *Estimate) simulate(ctx context.Context, bench *trial.Bench, drawn []*talk, o *Options) error {
 	total := 0
 	for _, t := range drawn {
@@ -335,13 +328,13 @@ func (t *talk) simulate(
 	return bench.Replay(ctx, recording.FromTranscript(s), profileOf(s, prices), progress)
 }
 
-// profileOf returns the provider and client of a conversation: its own model, in the format of its
-// agents.
+// profileOf returns the provider and client of a conversation.
 func profileOf(s *transcript.Session, prices *pricing.Table) pricing.Profile {
 	p := pricing.Profile{
 		Name: s.Model, Provider: prices.Lookup("", s.Model, s.Started).Provider, Model: s.Model, Format: wire.OpenAIChat,
 		Adaptive: true, Prices: prices,
 	}
+	// The conversation keeps its own model, in the format of its agents.
 	switch p.Provider {
 	case "anthropic", "bedrock", "vertex":
 		p.Format, p.LongTTL = wire.Anthropic, s.LongCaches()
@@ -353,7 +346,6 @@ func profileOf(s *transcript.Session, prices *pricing.Table) pricing.Profile {
 	return p
 }
 
-// sum sums up the simulated conversations.
 func (e *Estimate) sum(talks []*talk) {
 	var ratios []float64
 	for _, t := range talks {
@@ -380,7 +372,6 @@ func (e *Estimate) sum(talks []*talk) {
 	}
 }
 
-// name returns the name of a group in a table.
 func (g *Group) name() string {
 	if g.Project == "" {
 		return "(no folder)"

@@ -14,10 +14,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/figure"
 )
 
-// all is the name of the row of all conversations.
 const all = "total"
 
-// shownProjects bounds the rows of a table.
 const shownProjects = 20
 
 // shownModels bounds the listed models without a price.

@@ -51,7 +51,6 @@ func AppendTexts(dst, b []byte) []byte {
 	}
 }
 
-// closing returns the index of the closing quote of a string.
 func closing(b []byte) int {
 	for i := 0; i < len(b); i++ {
 		switch b[i] {
@@ -64,7 +63,6 @@ func closing(b []byte) int {
 	return len(b)
 }
 
-// decode appends the decoded inside of a JSON string.
 func decode(dst, s []byte) []byte {
 	for {
 		i := bytes.IndexByte(s, '\\')
@@ -94,8 +92,7 @@ func decode(dst, s []byte) []byte {
 	}
 }
 
-// unicodeEscape decodes an escape after \u, with the second half of a surrogate pair, and returns
-// its length in bytes.
+// unicodeEscape decodes an escape after \u, and returns its length in bytes.
 func unicodeEscape(s []byte) (rune, int) {
 	unit := func(s []byte) rune {
 		if len(s) < 4 {
@@ -111,6 +108,7 @@ func unicodeEscape(s []byte) (rune, int) {
 	if !utf16.IsSurrogate(r) {
 		return r, min(4, len(s))
 	}
+	// The second half of a surrogate pair is an escape of its own.
 	if len(s) >= 10 && s[4] == '\\' && s[5] == 'u' {
 		if pair := utf16.DecodeRune(r, unit(s[6:])); pair != utf8.RuneError {
 			return pair, 10

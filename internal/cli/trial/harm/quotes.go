@@ -13,8 +13,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
 )
 
-// minQuote is the minimum length of a quoted line, in characters: shorter lines occur in too many
-// places.
+// minQuote is the minimum length of a quoted line, in characters: shorter ones occur in too many places.
 const minQuote = 25
 
 // replacements are the parameter names of the old and the new text in edit tools.
@@ -44,7 +43,6 @@ func Quotes(answer *recording.Message) (edits [][]string) {
 	return edits
 }
 
-// longLines returns the lines of texts that are long enough to identify a quote.
 func longLines(texts []string) (lines []string) {
 	for _, text := range texts {
 		for line := range strings.Lines(text) {
@@ -128,7 +126,6 @@ func patched(s string) (out []string) {
 	return out
 }
 
-// diffed returns the removed and context lines of unified diffs.
 func diffed(s string) (out []string) {
 	inside := false
 	for line := range strings.Lines(s) {
@@ -154,7 +151,6 @@ var (
 	literal = regexp.MustCompile("(?:\\.replace(?:All)?\\(|\\bre\\.sub\\(|\\bold\\w*\\s*=)\\s*r?(\"\"\"|'''|\"|'|`)")
 )
 
-// until returns the texts in a command that begin after a match and end at the match's first group.
 func until(command string, begin *regexp.Regexp) (out []string) {
 	for {
 		m := begin.FindStringSubmatchIndex(command)
@@ -169,8 +165,7 @@ func until(command string, begin *regexp.Regexp) (out []string) {
 	}
 }
 
-// untilMark returns the text before an end mark, with escapes resolved, and the mark's index, -1
-// without a mark.
+// untilMark returns the text before an end mark, unescaped, and the mark's index, -1 without a mark.
 func untilMark(s, end string) (string, int) {
 	var out strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -194,7 +189,6 @@ func untilMark(s, end string) (string, int) {
 	return "", -1
 }
 
-// literals returns the string literals of a JavaScript program.
 func literals(program string) (out []string) {
 	for i := 0; i < len(program); i++ {
 		if strings.IndexByte("\"'`", program[i]) < 0 {

@@ -95,7 +95,6 @@ func Find(paths ...string) ([]*Conversation, error) {
 	return all, nil
 }
 
-// transcripts reads the transcripts of agents in a file or a folder.
 func transcripts(path string) ([]*Conversation, error) {
 	sources, err := transcript.Scan(path)
 	if err != nil { // a trace, or missing
@@ -163,7 +162,6 @@ func (c *Conversation) Owner() string {
 	return owner
 }
 
-// part is the summary of a trace.
 type part struct {
 	path  string
 	head  Header
@@ -218,11 +216,9 @@ func (p *part) add(c *Call) {
 	}
 }
 
-// fillerTokens is the number of tokens that package pricing counts for a character of a system
-// prompt or a tool definition.
+// fillerTokens is the number of tokens of package pricing for a character of a system prompt.
 const fillerTokens = 0.27
 
-// assemble builds a conversation from its parts. All parts get the same system prompt and tools.
 func assemble(parts []*part) *Conversation {
 	sort.Slice(parts, func(i, j int) bool {
 		a, b := parts[i].head, parts[j].head

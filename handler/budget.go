@@ -23,8 +23,6 @@ import (
 
 const (
 	headerBudget = "X-Llm-Cache-Budget"
-	// warnFrom is the part of a budget from which answers say how much of it is spent.
-	warnFrom = 0.8
 	// defaultAnswer is taken for the bound on an answer that the client leaves open.
 	defaultAnswer = 8192
 	// promptMargin is by how much a prompt may be longer than it was estimated.
@@ -51,8 +49,8 @@ func maxCost(x *pipeline.Transaction, asked *wire.Reply) allowance.Spent {
 const resetFormat = "Mon 2 Jan 2006 at 15:04 MST"
 
 // spentMessage is the message for the client of a spent budget.
-func spentMessage(name string, v *allowance.Verdict) string {
-	return fmt.Sprintf("the budget of %s, %s, is spent (%s so far); it begins anew on %s", name, v.Budget,
+func spentMessage(v *allowance.Verdict) string {
+	return fmt.Sprintf("the budget of %s, %s, is spent (%s so far); it begins anew on %s", v.Account, v.Budget,
 		v.Budget.Amount(v.Spent), v.Ends.Format(resetFormat))
 }
 
@@ -67,16 +65,19 @@ func spentStatus(agent string) int {
 
 // denySpent answers that a budget is spent, so that each client ends at once and shows why.
 func denySpent(
-	w http.ResponseWriter, format wire.Format, agent, name string, v *allowance.Verdict, now time.Time,
+	w http.ResponseWriter, format wire.Format, agent string, v *allowance.Verdict, now time.Time,
 ) error {
 	resets := int(v.Ends.Sub(now)/time.Second) + 1
-	f := translate.Spent(spentMessage(name, v), resets)
+	f := translate.Spent(spentMessage(v), resets)
 	h := w.Header()
 	h.Set("X-Should-Retry", "false") // the SDKs of Anthropic and OpenAI obey it
 	if format.Traits().Markers {     // clients of the Messages API know of caps
 		at := strconv.FormatInt(v.Ends.Unix(), 10)
 		period := "daily"
-		if v.Budget.Per == "month" {
+		switch v.Budget.Per {
+		case allowance.Week:
+			period = "weekly"
+		case allowance.Month:
 			period = "monthly"
 		}
 		h.Set("Retry-After", strconv.Itoa(resets))
@@ -98,38 +99,53 @@ func denySpent(
 	return httpx.Fail(w, format, f)
 }
 
-// afford reserves the cost of a request in the user's budgets. If one is spent, it answers the
-// request and returns true.
+// afford reserves the cost of a request in the budgets of its user, groups, project and site. If one is
+// spent, it answers the request and returns true.
 func (o *site) afford(
 	w http.ResponseWriter, r *http.Request, who tenant.User, view *wire.View, limit allowance.Spent,
 ) (*allowance.Reservation, bool, error) {
 	now := time.Now()
-	reserved, v := o.records.sink.Spending.Reserve(o.clients.budgets, who.Hash, who.Name, limit, now)
-	if v.Budget != nil && (v.Refused || v.Share >= warnFrom) {
+	budgets := &o.clients.load().Budgets
+	reserved, v := o.records.sink.Ledger().Reserve(budgets, spenderOf(who), limit, now)
+	if v.Budget != nil && (v.Refused || v.Share >= allowance.WarnAt[0]) {
 		w.Header().Set(headerBudget, fmt.Sprintf("%s, until %s", v.String(), v.Ends.Format(time.RFC3339)))
 	}
+	for i := range v.Warnings {
+		x := &v.Warnings[i]
+		o.up.Log.Warn("budget is spent beyond a threshold", zap.String("kind", string(x.Account.Kind)),
+			zap.String("name", x.Account.Name), zap.Stringer("spent", x), zap.Float64("share", x.Share),
+			zap.Time("ends", x.Ends))
+	}
 	if !v.Refused {
-		if v.Share >= 1 {
-			o.up.Log.Warn("a budget is spent", zap.String("person", who.Name), zap.String("spent", v.String()))
-		}
 		return reserved, false, nil
 	}
 	o.records.count(outcomeBudget)
 	status := http.StatusTooManyRequests
-	if !v.Reserved {
+	final := !v.Reserved && !v.Budget.Limits()
+	if final {
 		status = spentStatus(r.UserAgent())
 	}
 	o.guard("putting a refusal on record", func() { o.records.denied(r, who, view, status) })
-	if !v.Reserved {
-		return nil, true, denySpent(w, view.Format, r.UserAgent(), who.Name, &v, now)
+	if final {
+		return nil, true, denySpent(w, view.Format, r.UserAgent(), &v, now)
 	}
-	message := fmt.Sprintf("what is left of the budget of %s, %s, is set aside for requests that have not ended (%s so "+
-		"far); try again in %d seconds", who.Name, v.Budget, v.Budget.Amount(v.Spent), reservedRetry)
-	w.Header().Set("Retry-After", strconv.Itoa(reservedRetry))
+	// The client waits and tries again.
+	wait := min(reservedRetry, int(v.Ends.Sub(now)/time.Second)+1)
+	message := fmt.Sprintf("what is left of the budget of %s, %s, is reserved for requests that have not ended (%s so "+
+		"far); try again in %d seconds", v.Account, v.Budget, v.Budget.Amount(v.Spent), wait)
+	if !v.Reserved {
+		wait = int(v.Ends.Sub(now)/time.Second) + 1
+		message = fmt.Sprintf("the rate limit of %s, %s, is reached; try again in %d seconds", v.Account, v.Budget, wait)
+	}
+	w.Header().Set("Retry-After", strconv.Itoa(wait))
 	return nil, true, httpx.Fail(w, view.Format, &translate.Failure{
-		Status: status, Type: "rate_limit_error",
-		Message: message,
+		Status: status, Type: "rate_limit_error", Message: message,
 	})
+}
+
+// spenderOf returns the accounts that a user's requests are charged to.
+func spenderOf(who tenant.User) allowance.Spender {
+	return allowance.Spender{Hash: who.Hash, User: who.Name, Groups: who.Groups}
 }
 
 // denyUnknown answers that the models file has no price for a model, in words for the user and

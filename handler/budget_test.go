@@ -19,7 +19,8 @@ func TestDenySpent(t *testing.T) {
 	cet := time.FixedZone("CET", 3600)
 	now := time.Date(2026, 11, 26, 18, 0, 0, 0, cet)
 	v := &allowance.Verdict{
-		Budget: &allowance.Budget{Dollars: 20}, Spent: allowance.Spent{Dollars: 20.03},
+		Account: allowance.Account{Kind: allowance.User, Name: "anna"},
+		Budget:  &allowance.Budget{Dollars: 20}, Spent: allowance.Spent{Dollars: 20.03},
 		Ends: time.Date(2026, 11, 27, 0, 0, 0, 0, cet), Refused: true,
 	}
 	const message = `the budget of anna, $20.00 a day, is spent ($20.03 so far); it begins anew on Fri 27 Nov 2026 at ` +
@@ -54,7 +55,7 @@ func TestDenySpent(t *testing.T) {
 			`"}]},{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"21601s"}]}}`, "", ""},
 	} {
 		w := httptest.NewRecorder()
-		if err := denySpent(w, c.format, c.agent, "anna", v, now); err != nil {
+		if err := denySpent(w, c.format, c.agent, v, now); err != nil {
 			t.Fatal(err)
 		}
 		h := w.Header()

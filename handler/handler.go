@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -21,7 +22,6 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/allowance"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/feature"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
@@ -220,7 +220,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	}
 	h.site.reach.At(h.Upstream.Name()) // until a request tells
 	upstreamsOf(l.Of).Add(&h.site.reach)
-	h.site.clients.users, h.site.clients.budgets = a.UserDirectory(), a.Budgets
+	h.site.clients.directory = a.Directory()
 	h.site.clients.refusesUnknown = a.RefusesUnknown()
 	h.site.up.Announce()
 	if err := h.site.loadSides(ctx, h); err != nil {
@@ -302,6 +302,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if h.Health != "" && r.URL.Path == h.Health && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 		return h.serveHealth(w, r)
 	}
+	if refused, err := h.site.refuseStranger(w, r); refused {
+		return err
+	}
 	if h.Policy == pipeline.Off {
 		return next.ServeHTTP(w, r)
 	}
@@ -346,8 +349,9 @@ type site struct {
 
 // clients tells callers apart, and chooses the headers that they get.
 type clients struct {
-	users   *tenant.Users
-	budgets []allowance.Budget
+	// directory has the users of the app's configuration, nil without an app. It changes with the
+	// users file.
+	directory *atomic.Pointer[app.Directory]
 	// refusesUnknown: requests for models without a price of their own are refused.
 	refusesUnknown bool
 	named          string // the request header that names the conversation
@@ -410,7 +414,17 @@ func (o *site) loadSides(ctx caddy.Context, h *Handler) error {
 
 // userOf returns the user behind a request.
 func (o *site) userOf(r *http.Request) tenant.User {
-	return o.clients.users.Of(r, o.userKey(), formatAt(r).Traits().KeyHeader)
+	return o.clients.load().Users.Of(r, o.userKey(), formatAt(r).Traits().KeyHeader)
+}
+
+var noDirectory app.Directory
+
+// load returns the users of the configuration as they are now.
+func (c *clients) load() *app.Directory {
+	if c.directory == nil {
+		return &noDirectory
+	}
+	return c.directory.Load()
 }
 
 // formatAt guesses the format of an API from any of its paths, for errors in the client's words.
@@ -435,7 +449,7 @@ func (o *site) userKey() *tenant.Key {
 	return o.store.Tenants()
 }
 
-func (o *site) bounded() bool { return len(o.clients.budgets) > 0 && o.records.sink != nil }
+func (o *site) bounded() bool { return o.records.sink != nil && o.clients.load().Budgets.Any() }
 
 // guard runs f and keeps a panic in it from reaching the client's answer.
 func (o *site) guard(doing string, f func()) { httpx.Guard(o.up.Log, doing, f) }

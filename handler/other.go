@@ -52,7 +52,8 @@ func (o *site) serveOther(w http.ResponseWriter, r *http.Request, next caddyhttp
 		return next.ServeHTTP(w, r)
 	}
 	defer s.Unpin()
-	recorded := o.records.begin(time.Now(), o.userOf(r), audit.ClientName(first(r.Header, "User-Agent")),
+	who := o.userOf(r)
+	recorded := o.records.begin(time.Now(), who, audit.ClientName(first(r.Header, "User-Agent")),
 		&wire.View{Format: formatAt(r)}, false)
 	rec, host := &recorded, r.Host
 	httpx.AskPlain(r.Header) // its usage cannot be read otherwise
@@ -66,7 +67,7 @@ func (o *site) serveOther(w http.ResponseWriter, r *http.Request, next caddyhttp
 			o.price(rec, t.tail)
 		}
 		app.Count(o.store.Instance, rec, host)
-		s.Spend(rec)
+		s.Spend(rec, who.Groups)
 		s.Put(rec)
 	})
 	return err

@@ -291,7 +291,7 @@ func (x *exchange) report(word string) {
 		}
 		app.Count(o.store.Instance, r, x.host)
 		if s := o.records.sink; s != nil {
-			s.Spend(r)
+			s.Spend(r, x.user.Groups)
 		}
 		if x.sink != nil {
 			x.sink.End(x.begun, x.detailed())

@@ -73,7 +73,7 @@ func (o *records) refused(r *http.Request, who tenant.User, v *wire.View, sessio
 	}
 }
 
-// denied puts a request on record that is refused for a spent budget or an unknown model.
+// denied puts a request on record that is refused for a spent budget, or an unknown or forbidden model.
 func (o *records) denied(r *http.Request, who tenant.User, v *wire.View, status int) {
 	rec := o.begin(time.Now(), who, audit.ClientName(first(r.Header, "User-Agent")), v, true)
 	rec.Outcome, rec.Status = audit.Refused, status
@@ -98,7 +98,7 @@ func (o *site) internalRequest(r *http.Request, rec *audit.Record, u wire.Usage)
 	if o.records.sink == nil {
 		return
 	}
-	o.records.sink.Spend(rec)
+	o.records.sink.Spend(rec, who.Groups)
 	if s := o.records.sink.Pinned(); s != nil {
 		defer s.Unpin()
 		s.Put(rec)
@@ -184,6 +184,8 @@ const (
 	outcomeRefused     = "too_large"     // answered by 413
 	outcomeBudget      = "budget"        // answered by 429: a budget is spent
 	outcomeUnknown     = "unknown_model" // answered by 400: unknown models are refused
+	outcomeStranger    = "unknown_user"  // answered by 401: users must be known
+	outcomeModel       = "model"         // answered by 403: the user may not use the model
 	outcomeUnrecorded  = "unrecorded"    // answered by 503: the audit store fails, and on_error is refuse
 	outcomeUnretained  = "unretained"    // goes on from an answer at an upstream that keeps none: answered by 400
 )
@@ -204,7 +206,7 @@ const (
 
 var outcomes = [...]string{
 	outcomeCompleted, outcomeFailed, outcomeInterrupted, outcomePassed, outcomeNoRoom, outcomeStalled, outcomeRefused,
-	outcomeBudget, outcomeUnknown, outcomeUnrecorded, outcomeUnretained,
+	outcomeBudget, outcomeUnknown, outcomeStranger, outcomeModel, outcomeUnrecorded, outcomeUnretained,
 }
 
 var interceptedLost = metric.Counter("hidden_turns_lost_total",

@@ -66,8 +66,11 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 		})
 	}
 	paid := ok || isPaid(r)
+	if paid || len(r.Header["Upgrade"]) > 0 {
+		next = o.onlyAllowed(next, r) // until the model has been read
+	}
 	if paid && o.bounded() { // a request that cannot be read is refused, too, once a budget is spent
-		reserved, refused, err := o.afford(w, r, o.userOf(r), &wire.View{Format: formatAt(r)}, allowance.Spent{})
+		reserved, refused, err := o.afford(w, r, o.userOf(r), &wire.View{Format: formatAt(r)}, allowance.Spent{Requests: 1})
 		if refused {
 			return err
 		}
@@ -214,6 +217,13 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	x.prefix = x.newPrefix(r)
 	x.asksUsage = x.View.Reply.Stream && o.asksForUsage(x.View)
+	if gate, ok := x.next.(*modelGate); ok {
+		if !gate.allows(x.View.Model) {
+			o.guard("giving up a request", x.Edit.Abandon)
+			return o.denyModel(w, r, x.user, x.View, gate.models)
+		}
+		x.next = gate.next
+	}
 	x.next = x.through(x.next)
 
 	if o.clients.refusesUnknown && !x.Edit.Rules().Known() {
@@ -325,7 +335,7 @@ func (x *exchange) prepare(r *http.Request) (why bypass) {
 	waited := time.Since(acquiring)
 	x.Session = x.session.ID()
 	x.Side = first(r.Header, "X-Claude-Code-Request-Class") == "auxiliary" // Claude Code's hint to gateways
-	x.user = o.clients.users.OfTenant(r, o.userKey(), x.Tenant, x.Format.Traits().KeyHeader)
+	x.user = o.clients.load().Users.OfTenant(r, o.userKey(), x.Tenant, x.Format.Traits().KeyHeader)
 	x.tellAll = o.clients.headers == HeadersFull || first(r.Header, headerMode) == string(HeadersFull)
 	x.began = time.Now()
 	lifetime := sessioncache.LifetimeAsked

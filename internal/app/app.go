@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 
@@ -30,7 +31,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/secret"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/originals"
 )
@@ -47,19 +47,28 @@ type App struct {
 	// Originals keep folded texts on disk. Default: nil, in memory only.
 	Originals *Originals `json:"originals,omitempty"`
 
-	// Users name the users in the report, on the page, in records, metrics, queues and budgets.
-	// Unnamed users appear under their Caddy user ID, or else under 16 digits, a keyed hash of
-	// their key.
-	Users []tenant.UserEntry `json:"users,omitempty"`
+	// Users name the users in the report, on the page, in records, metrics and queues, and limit
+	// their spending. Unnamed users appear under their Caddy user ID, or else under 16 digits, a
+	// keyed hash of their key.
+	Users []User `json:"users,omitempty"`
 
-	// UsersFile is a file with more users. Each line has the `is` of a user, and the name.
-	// The path may contain placeholders. The file is read when the configuration is loaded.
-	// Default: none.
+	// Groups limit all users of a group together.
+	Groups []Group `json:"groups,omitempty"`
+
+	// Projects limit the spending for projects.
+	Projects []Project `json:"projects,omitempty"`
+
+	// Site limits all requests together.
+	Site *Everything `json:"site,omitempty"`
+
+	// RequireUsers refuses requests of unknown users by a 401: those without a configured key, a
+	// name in a placeholder and an authentication by Caddy. Default: false, they pass.
+	RequireUsers bool `json:"require_users,omitempty"`
+
+	// UsersFile is a file with more users and groups, in the syntax of a Caddyfile. Its path may
+	// contain placeholders. The file is read again when it changes; a file with mistakes changes
+	// nothing and is logged. Default: none.
 	UsersFile string `json:"users_file,omitempty"`
-
-	// Budgets limit the spending of users by day or month. They need an audit store that can be
-	// read again, so that they outlive a restart. Default: none.
-	Budgets []allowance.Budget `json:"budgets,omitempty"`
 
 	// PricesFile is a models file with your own cache rules and prices, in the format of
 	// the built-in one (docs/reference/models.md). Its members take the place of the
@@ -109,11 +118,13 @@ type App struct {
 	spent      *allowance.Spending // read by openBudgets
 	logger     *zap.Logger
 
-	users   *tenant.Users
-	prices  *pricing.Table
-	base    *pricing.Table     // of the program, without the files of the configuration
-	storage storage            // Caddy's
-	refresh context.CancelFunc // ends the refreshing of prices
+	users     *atomic.Pointer[Directory]
+	usersPath string // of the users file, "" for none
+	usersRead fileState
+	prices    *pricing.Table
+	base      *pricing.Table     // of the program, without the files of the configuration
+	storage   storage            // Caddy's
+	refresh   context.CancelFunc // ends the refreshing of prices
 
 	ownPrices *namedText // of PricesFile, nil for none
 	unlearn   func()     // ends the reading of the record
@@ -161,8 +172,12 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err := a.Validate(); err != nil {
 		return err
 	}
-	var err error
-	if a.users, err = tenant.NewUsers(a.Users, option.Expand(a.UsersFile)); err != nil {
+	a.logger = ctx.Logger()
+	if err := a.provisionAudit(ctx); err != nil {
+		return err
+	}
+	a.users, a.usersPath = new(atomic.Pointer[Directory]), option.Expand(a.UsersFile)
+	if err := a.loadUsers(); err != nil {
 		return err
 	}
 	if err := a.provisionPrices(ctx); err != nil {
@@ -189,28 +204,17 @@ func (a *App) Provision(ctx caddy.Context) error {
 	case *MemoryStore, *DiskStore: // one memory, wherever its sessions are kept besides
 		a.key = "memory"
 	}
-	a.logger = ctx.Logger()
 	if a.keepAlive, err = a.section(ctx, "keepalive", a.KeepAliveRaw); err != nil {
 		return err
 	}
-	if a.share, err = a.Share(); err != nil {
-		return err
-	}
-	if err := a.provisionAudit(ctx); err != nil {
-		return err
-	}
-	return a.keepsBudgets()
+	a.share, err = a.Share()
+	return err
 }
 
 // Validate reports the first option that makes no sense.
 func (a *App) Validate() error {
 	if err := memory.Validate(a.Memory); err != nil {
 		return err
-	}
-	for i := range a.Budgets {
-		if err := a.Budgets[i].Validate(); err != nil {
-			return fmt.Errorf("budget: %w", err)
-		}
 	}
 	switch a.UnknownModels {
 	case "", chargeUnknown, refuseUnknown:
@@ -228,8 +232,8 @@ const (
 // RefusesUnknown reports whether requests for unknown models are refused.
 func (a *App) RefusesUnknown() bool { return a.UnknownModels == refuseUnknown }
 
-// UserDirectory names the users behind tenants.
-func (a *App) UserDirectory() *tenant.Users { return a.users }
+// Directory has the users, with their budgets and models. It changes with the users file.
+func (a *App) Directory() *atomic.Pointer[Directory] { return a.users }
 
 // Prices are those of models.
 func (a *App) Prices() *pricing.Table { return a.prices }
@@ -320,6 +324,7 @@ func (a *App) Start() error {
 	refreshing, cancel := context.WithCancel(context.Background())
 	a.refresh = cancel
 	a.refreshPrices(refreshing)
+	a.watchUsers(refreshing)
 	// A new configuration comes into force when the old one stops. Caddy stops the old one once every app of the new
 	// one has started, so a refused configuration never comes into force.
 	running := runningOf(a.instance)

@@ -47,16 +47,19 @@ type Sink struct {
 	content  atomic.Bool
 	logger   *zap.Logger
 	key      func() *tenant.Key
-	// Spending is the spending of users, for their budgets.
-	Spending *spending
-	budgets  atomic.Pointer[[]allowance.Budget] // the budgets in force
+	// spending is what was spent, for budgets.
+	spending *spending
+	users    atomic.Pointer[Directory] // in force
 }
+
+// Ledger reserves and charges the costs of requests.
+func (s *Sink) Ledger() allowance.Ledger { return &s.spending.Spending }
 
 // NewSink returns a queue of records and its store.
 func NewSink(
 	i *shared.Instance, open func() (audit.Store, error), o audit.Options, content bool, logger *zap.Logger,
 ) *Sink {
-	s := &Sink{instance: i, store: &lateStore{open: open, logger: logger}, logger: logger, Spending: newSpending()}
+	s := &Sink{instance: i, store: &lateStore{open: open, logger: logger}, logger: logger, spending: newSpending()}
 	// The store is opened when the first batch is due.
 	s.queue = audit.NewQueue(s.store, o, countersOf(i))
 	s.content.Store(content)
@@ -146,7 +149,7 @@ func (a *App) ShareAudit() (*AuditShare, error) {
 	share, err := sinksOf(a.instance).Share(key, func() (*Sink, error) {
 		s := NewSink(a.instance, a.audit.Open, a.auditOptions(), a.audit.Settings().Content, a.logger)
 		if before != nil {
-			s.Spending = before
+			s.spending = before
 		}
 		return s, nil
 	})

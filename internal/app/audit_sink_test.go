@@ -7,6 +7,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,7 +26,7 @@ func TestFilesByPlaceholders(t *testing.T) {
 	t.Setenv("XDG_DATA_HOME", folder)
 	t.Setenv("LLM_CACHE_TEST_FOLDER", folder)
 	t.Chdir(folder)
-	for file, text := range map[string]string{"users": "sk-anna anna\n", "prices": `{"vendors": {}}`} {
+	for file, text := range map[string]string{"users": "user anna sk-anna\n", "prices": `{"vendors": {}}`} {
 		if err := os.WriteFile(filepath.Join(folder, file), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -107,16 +108,17 @@ func TestBudgetsReadAgain(t *testing.T) {
 	}}
 	sink := NewSink(shared.Process, func() (audit.Store, error) { return source, nil }, audit.Options{}, false,
 		zap.NewNop())
-	sink.Spending.began = at.Add(time.Second)
+	sink.spending.began = at.Add(time.Second)
 	t.Cleanup(func() { _ = sink.Close() })
 	a := &App{
-		instance: shared.Process, Budgets: []allowance.Budget{{Dollars: 10}}, auditShare: &AuditShare{Of: sink},
-		logger: zap.NewNop(),
+		instance: shared.Process, audit: new(AuditSQLite), auditShare: &AuditShare{Of: sink}, logger: zap.NewNop(),
+		Users: []User{{Name: "*", Budgets: []allowance.Budget{{Dollars: 10}}}},
 	}
+	a.inForce(t)
 	spent := func() float64 {
 		a.adjustBudgets()
 		var sum float64
-		for _, s := range sink.Spending.Standings(a.Budgets, time.Now()) {
+		for _, s := range sink.Ledger().Standings(&a.users.Load().Budgets, time.Now()) {
 			sum += s.Spent.Dollars
 		}
 		return sum
@@ -134,5 +136,14 @@ func TestBudgetsReadAgain(t *testing.T) {
 		if got := spent(); got != 3 {
 			t.Errorf("spent: got %v, want 3", got)
 		}
+	}
+}
+
+// inForce loads the users of a configuration that is not provisioned.
+func (a *App) inForce(tb testing.TB) {
+	tb.Helper()
+	a.users = new(atomic.Pointer[Directory])
+	if err := a.loadUsers(); err != nil {
+		tb.Fatal(err)
 	}
 }

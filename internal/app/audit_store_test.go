@@ -101,12 +101,13 @@ func TestStoreThatFails(t *testing.T) {
 			test.store.before = []audit.Record{{At: begun, Turns: 1, Tenant: "a", User: "anna", USD: 2}}
 			time.Sleep(time.Minute)
 			sink := NewSink(shared.Process, test.store.Open, audit.Options{Interval: 10 * time.Millisecond}, false, zap.NewNop())
-			sink.Spending.read = map[string]bool{}
+			sink.spending.read = map[string]bool{}
 			a := &App{
 				instance: shared.Process,
-				Budgets:  []allowance.Budget{{User: "anna", Dollars: 10, Per: "month"}}, audit: new(AuditSQLite),
+				Users:    []User{{Name: "anna", Budgets: []allowance.Budget{{Dollars: 10, Per: "month"}}}}, audit: new(AuditSQLite),
 				auditShare: &AuditShare{Of: sink, Key: "k"}, logger: zap.NewNop(), share: &state.Share{Of: new(state.State)},
 			}
+			a.inForce(t)
 			turnsOf(shared.Process).seeded.Store(true)
 			if err := errors.Join(a.openAudit(), a.openBudgets()); err != nil {
 				t.Fatalf("%s: the configuration does not start: %v", test.name, err)
@@ -119,7 +120,7 @@ func TestStoreThatFails(t *testing.T) {
 					Model: fmt.Sprint(i),
 				}
 				want = append(want, now.Model)
-				sink.Spend(now)
+				sink.Spend(now, nil)
 				sink.Put(now)
 			}
 			got := sink.store.trouble()
@@ -147,7 +148,7 @@ func TestStoreThatFails(t *testing.T) {
 			if got := sink.store.trouble(); got != "" {
 				t.Errorf("%s: it works, and is said to fail: %s", test.name, got)
 			}
-			all := sink.Spending.Standings(a.Budgets, time.Now())
+			all := sink.Ledger().Standings(&a.users.Load().Budgets, time.Now())
 			if len(all) != 1 || all[0].Spent.Dollars != 7 {
 				t.Errorf("%s: anna has spent 7, the budgets say %+v", test.name, all)
 			}
@@ -173,6 +174,7 @@ func TestStoreThatMayNotFail(t *testing.T) {
 			instance: shared.Process, audit: &AuditSQLite{AuditOptions: AuditOptions{OnError: refuseOnError}},
 			auditShare: &AuditShare{Of: sink}, logger: zap.NewNop(),
 		}
+		a.inForce(t)
 		if err := a.openAudit(); err == nil {
 			t.Errorf("%s: the configuration has started", name)
 		}
@@ -248,12 +250,13 @@ func TestRecordReadWhileCleanedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &shakyStore{read: 3, err: errors.New("x")}
 		sink := NewSink(shared.Process, store.Open, audit.Options{Interval: time.Second}, false, zap.NewNop())
-		sink.Spending.read = map[string]bool{}
+		sink.spending.read = map[string]bool{}
 		a := &App{
 			instance: shared.Process,
-			Budgets:  []allowance.Budget{{User: "anna", Dollars: 10, Per: "month"}}, audit: new(AuditSQLite),
+			Users:    []User{{Name: "anna", Budgets: []allowance.Budget{{Dollars: 10, Per: "month"}}}}, audit: new(AuditSQLite),
 			auditShare: &AuditShare{Of: sink, Key: "k"}, logger: zap.NewNop(), share: &state.Share{Of: new(state.State)},
 		}
+		a.inForce(t)
 		turnsOf(shared.Process).seeded.Store(true)
 		a.readRecord()
 		synctest.Wait()

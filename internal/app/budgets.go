@@ -7,18 +7,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
-	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
-
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/allowance"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/page"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 )
 
@@ -41,14 +38,20 @@ func spentSoFar(i *shared.Instance) *spending {
 	if len(running.apps) == 0 || running.apps[0].auditShare == nil {
 		return nil
 	}
-	return running.apps[0].auditShare.Of.Spending
+	return running.apps[0].auditShare.Of.spending
 }
 
-// Spend charges a turn or an internal request to the budgets of its user.
-func (s *Sink) Spend(r *audit.Record) {
-	s.Spending.Add(r.Tenant, r.User, r.At, spent(r), time.Now())
+// Spend charges a turn or an internal request to its user, groups and project, and to the site.
+func (s *Sink) Spend(r *audit.Record, groups []string) {
+	s.Ledger().Add(spenderOf(r, groups), r.At.Add(r.Total), spent(r), time.Now())
 }
 
+// spenderOf returns the accounts that a record is charged to.
+func spenderOf(r *audit.Record, groups []string) allowance.Spender {
+	return allowance.Spender{Hash: r.Tenant, User: r.User, Groups: groups}
+}
+
+// spent returns the cost of a record. Requests are counted when they begin.
 func spent(r *audit.Record) allowance.Spent {
 	return allowance.Spent{Dollars: r.USD, Tokens: r.Billed.Prompt() + r.Billed.Output, Estimated: r.Estimated > 0}
 }
@@ -57,20 +60,28 @@ var errForgets = errors.New("budgets: they need an audit store that can be read 
 	"restart: audit sqlite or audit postgres")
 
 // keepsBudgets returns an error if the budgets would not outlive a restart.
-func (a *App) keepsBudgets() error {
-	if len(a.Budgets) == 0 {
-		return nil
-	}
-	// Validation opens no store, so the type tells.
-	if _, writesOnly := a.audit.(*AuditJSONL); writesOnly || a.audit == nil {
+func (a *App) keepsBudgets(d *Directory) error {
+	if d.Budgets.Any() && !a.remembers() {
 		return errForgets
 	}
 	return nil
 }
 
-// openBudgets reads the costs of this month.
+// remembers reports whether the audit store can be read again.
+func (a *App) remembers() bool {
+	// Validation opens no store, so the type tells.
+	_, writesOnly := a.audit.(*AuditJSONL)
+	return a.audit != nil && !writesOnly
+}
+
+// limits reports whether there are budgets, or a users file that may add some.
+func (a *App) limits() bool {
+	return a.users.Load().Budgets.Any() || a.usersPath != "" && a.remembers()
+}
+
+// openBudgets reads the costs of this month and this week.
 func (a *App) openBudgets() error {
-	if len(a.Budgets) == 0 {
+	if !a.limits() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), startTime)
@@ -88,10 +99,10 @@ func (a *App) openBudgets() error {
 	return nil
 }
 
-// spentBefore reads the costs of this month from before the process began. It returns nil if they
-// are already known.
+// spentBefore reads the costs of this month and this week from before the process began. It returns nil
+// if they are already known. The groups of a user are those of today's configuration.
 func (a *App) spentBefore(ctx context.Context) (*allowance.Spending, error) {
-	s := a.auditShare.Of.Spending
+	s := a.auditShare.Of.spending
 	s.seed.Lock()
 	known := s.read[a.auditShare.Key]
 	s.seed.Unlock()
@@ -99,11 +110,16 @@ func (a *App) spentBefore(ctx context.Context) (*allowance.Spending, error) {
 		return nil, nil
 	}
 	now := time.Now()
-	before := new(allowance.Spending)
-	err := a.auditShare.Of.store.Each(ctx, allowance.MonthOf(now), func(r *audit.Record) error {
-		if r.At.Before(s.began) {
-			before.Add(r.Tenant, r.User, r.At, spent(r), now)
+	before, users := new(allowance.Spending), a.users.Load().Users
+	err := a.auditShare.Of.store.Each(ctx, allowance.Since(now), func(r *audit.Record) error {
+		if !r.At.Before(s.began) {
+			return nil
 		}
+		cost := spent(r)
+		if r.IsTurn() && r.Outcome != audit.Refused {
+			cost.Requests = r.Turns
+		}
+		before.Add(spenderOf(r, users.Groups(r.User)), r.At.Add(r.Total), cost, now)
 		return nil
 	})
 	if _, damaged := errors.AsType[*audit.DamagedError](err); damaged && !a.refuses() {
@@ -115,14 +131,33 @@ func (a *App) spentBefore(ctx context.Context) (*allowance.Spending, error) {
 	return before, nil
 }
 
+// adjustBudgets puts the users of this configuration in force.
 func (a *App) adjustBudgets() {
-	a.auditShare.Of.budgets.Store(&a.Budgets)
+	a.useDirectory()
 	a.join(a.spent)
 	a.spent = nil
 }
 
+// useDirectory shows the users in force to the audit sink. Groups without an account begin with what
+// their users have spent in this process.
+func (a *App) useDirectory() {
+	s, d := a.auditShare.Of, a.users.Load()
+	s.users.Store(d)
+	s.spending.Found(d.Users.Members(), time.Now())
+}
+
+// useReread puts users that were read again in force, if the configuration is.
+func (a *App) useReread() {
+	running := runningOf(a.instance)
+	running.Lock()
+	defer running.Unlock()
+	if a.auditShare != nil && len(running.apps) > 0 && running.apps[0] == a {
+		a.useDirectory()
+	}
+}
+
 func (a *App) readSpent(ctx context.Context) error {
-	if len(a.Budgets) == 0 {
+	if !a.limits() {
 		return nil
 	}
 	before, err := a.spentBefore(ctx)
@@ -131,7 +166,7 @@ func (a *App) readSpent(ctx context.Context) error {
 }
 
 func (a *App) join(before *allowance.Spending) {
-	s := a.auditShare.Of.Spending
+	s := a.auditShare.Of.spending
 	s.seed.Lock()
 	defer s.seed.Unlock()
 	// A change of the store must not refill the budgets, and a reload must not count them twice.
@@ -141,17 +176,26 @@ func (a *App) join(before *allowance.Spending) {
 	}
 }
 
+// shownBudgets limits the budgets on the page, and those of users without budgets by name in metrics.
+const shownBudgets = 60
+
+// standings returns the budgets in use, the smallest remaining share first.
 func standings(i *shared.Instance, now time.Time) []page.Budget {
 	out := []page.Budget{}
 	for _, s := range sinksOf(i).All() {
-		all := s.budgets.Load()
-		if all == nil || len(*all) == 0 {
+		d := s.users.Load()
+		if d == nil || !d.Budgets.Any() {
 			continue
 		}
-		for _, p := range s.Spending.Standings(*all, now) {
-			out = append(out, page.Budget{
-				Name: p.User, Spent: p.String(), Share: p.Share, Ends: p.Ends, Soft: p.Budget.Soft, Refused: p.Refused,
-			})
+		for _, v := range s.Ledger().Standings(&d.Budgets, now) {
+			b := page.Budget{
+				Kind: string(v.Account.Kind), Name: v.Account.Name, Spent: v.String(), Share: v.Share, Ends: v.Ends,
+				Soft: v.Budget.Soft, Refused: v.Refused,
+			}
+			if at := v.RunsOut(now); !at.IsZero() {
+				b.RunsOut = &at
+			}
+			out = append(out, b)
 			if len(out) == shownBudgets {
 				return out
 			}
@@ -160,51 +204,48 @@ func standings(i *shared.Instance, now time.Time) []page.Budget {
 	return out
 }
 
-// shownBudgets limits the budgets on the page.
-const shownBudgets = 60
+func init() { // a variable would put these into the initialization order
+	gauges := func(name, help string, value func(v *allowance.Standing, now time.Time) float64) {
+		metric.GaugesFunc(name, help, []string{"kind", "name", "period"},
+			func(i *shared.Instance, add func(float64, ...string)) { gaugeBudgets(i, value, add) })
+	}
+	gauges("budget_used_ratio", fmt.Sprintf("Share of each budget in use that is spent in its present period; of those that "+
+		"each user, group or project gets, the %d most used ones.", shownBudgets),
+		func(v *allowance.Standing, _ time.Time) float64 { return v.Share })
+	gauges("budget_forecast_ratio", "Share of each budget that is spent at the end of its period if spending goes on at "+
+		"its present rate, 0 until a tenth of the period is over.",
+		func(v *allowance.Standing, now time.Time) float64 { return v.Forecast(now) })
+}
 
-// parseBudget parses a budget. The amount must have a unit. Syntax:
-//
-//	budget <user>|* $<dollars>|<count> tokens day|month [soft]
-func (a *App) parseBudget(d *caddyfile.Dispenser) error {
-	args := d.RemainingArgs()
-	if len(args) < 2 {
-		return d.ArgErr()
+// gaugeBudgets adds a value for each budget. Of several budgets of one account and period, the most used
+// one counts.
+func gaugeBudgets(
+	i *shared.Instance, value func(*allowance.Standing, time.Time) float64, add func(float64, ...string),
+) {
+	now := time.Now()
+	type key struct {
+		allowance.Account
+		period string
 	}
-	b, amount, rest := allowance.Budget{User: args[0]}, args[1], args[2:]
-	dollars, priced := strings.CutPrefix(amount, "$")
-	counted := len(rest) > 0 && rest[0] == "tokens"
-	var err error
-	switch {
-	case priced && !counted:
-		if b.Dollars, err = strconv.ParseFloat(dollars, 64); err != nil {
-			return d.Errf("budget: %q is no amount of dollars, such as $20 or $0.50", amount)
+	seen := map[key]bool{}
+	unnamed := 0
+	for _, s := range sinksOf(i).All() {
+		d := s.users.Load()
+		if d == nil || !d.Budgets.Any() {
+			continue
 		}
-	case counted && !priced:
-		if b.Tokens, err = strconv.ParseInt(amount, 10, 64); err != nil {
-			return d.Errf("budget: %q is no whole number of tokens, such as 20000", amount)
-		}
-		rest = rest[1:]
-	case counted:
-		return d.Errf("budget: %s tokens: the unit is either $ or tokens", amount)
-	default:
-		if _, err := strconv.ParseFloat(amount, 64); err != nil {
-			return d.Errf("budget must be dollars, as $20, or tokens, as 20000 tokens, got %q", amount)
-		}
-		return d.Errf("budget: %q has no unit: write $%s or %s tokens", amount, amount, amount)
-	}
-	if len(rest) < 1 || len(rest) > 2 {
-		return d.ArgErr()
-	}
-	b.Per = rest[0]
-	if len(rest) == 2 {
-		if b.Soft = rest[1] == "soft"; !b.Soft {
-			return d.Errf("budget: %q is not soft", rest[1])
+		for _, v := range s.Ledger().Standings(&d.Budgets, now) {
+			k := key{v.Account, v.Budget.Period()}
+			if seen[k] {
+				continue
+			}
+			if !d.Budgets.Named(v.Account) {
+				if unnamed++; unnamed > shownBudgets {
+					continue
+				}
+			}
+			seen[k] = true
+			add(value(&v, now), string(v.Account.Kind), label(v.Account.Name), k.period)
 		}
 	}
-	if err := b.Validate(); err != nil {
-		return d.Errf("budget: %v", err)
-	}
-	a.Budgets = append(a.Budgets, b)
-	return nil
 }

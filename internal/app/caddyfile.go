@@ -8,7 +8,6 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
 )
 
 // UnmarshalCaddyfile sets the app up from the global options. Earlier options stay. Syntax:
@@ -28,13 +27,24 @@ import (
 //				<options of the files>
 //			}
 //			memory     <size>
-//			user       <key>|sha256:<hash>|<digits> <name>
-//			user       <placeholder>
+//			user       <name>|<placeholder>|* [<key>|sha256:<hash>|<digits>] {
+//				<options of the user>
+//			}
+//			group      <name>|* {
+//				<options of the group>
+//			}
+//			project    <name>|* {
+//				<budgets>
+//			}
+//			site {
+//				<budgets>
+//			}
+//			users      require
 //			users_file <file>
 //			prices     <file>
 //			prices_from <url> [every <duration>] key <base64>|sha256 <digits>
 //			unknown_models charge|refuse
-//			budget     <user>|* $<dollars>|<count> tokens day|month [soft]
+//			budget     <user>|* <budget>
 //		}
 //	}
 //
@@ -46,7 +56,8 @@ import (
 //	}
 //
 // The audit stores stand at [AuditSQLite], [AuditPostgres] and [AuditJSONL], the bounds of pings at keepalive/pinger,
-// the files of folded texts at parseOriginals.
+// the files of folded texts at parseOriginals, the options of users, groups, projects and the site at parseUser
+// and the functions after it.
 func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the name of the option
 	if d.NextArg() {
@@ -67,8 +78,12 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"audit":       a.parseAudit,
 		"keepalive":   a.parseKeepAlive,
 		"originals":   a.parseOriginals,
-		"user":        a.parseUser,
-		"budget":      a.parseBudget,
+		"user":        func(d *caddyfile.Dispenser) error { return parseUser(d, &a.Users) },
+		"group":       func(d *caddyfile.Dispenser) error { return parseGroup(d, &a.Groups) },
+		"project":     a.parseProject,
+		"site":        option.Once(func() bool { return a.Site != nil }, a.parseSite),
+		"budget":      a.parseBudgetOf,
+		"users":       option.Once(func() bool { return a.RequireUsers }, a.parseUsers),
 		"users_file":  option.Once(func() bool { return a.UsersFile != "" }, option.Word(&a.UsersFile)),
 		"prices":      option.Once(func() bool { return a.PricesFile != "" }, option.Word(&a.PricesFile)),
 		"prices_from": a.parsePricesFrom,
@@ -87,26 +102,6 @@ func (a *App) parseKeepAlive(d *caddyfile.Dispenser) error {
 		return err
 	}
 	a.KeepAliveRaw = caddyconfig.JSON(section, nil)
-	return nil
-}
-
-func (a *App) parseUser(d *caddyfile.Dispenser) error {
-	var u tenant.UserEntry
-	switch args := d.RemainingArgs(); len(args) {
-	case 2:
-		u = tenant.UserEntry{Is: args[0], Name: args[1]}
-		if u.Name == "" {
-			return d.Err("user: the name is empty")
-		}
-	case 1:
-		u.Is = args[0]
-	default:
-		return d.Errf("user: %d values are given, not what somebody is known by and a name, or a placeholder", len(args))
-	}
-	if err := u.Validate(); err != nil {
-		return d.Errf("user: %v", err)
-	}
-	a.Users = append(a.Users, u)
 	return nil
 }
 

@@ -18,7 +18,6 @@ import (
 	"net/url"
 	"os"
 	"path"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -26,7 +25,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/allowance"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
@@ -157,8 +155,8 @@ func (a *App) provisionPrices(ctx caddy.Context) error {
 		a.ownPrices = &namedText{name, text}
 	}
 	base := pricing.BuiltIn()
-	inDollars := func(b allowance.Budget) bool { return b.Dollars > 0 }
-	if a.RefusesUnknown() || slices.ContainsFunc(a.Budgets, inDollars) {
+	// A users file may add budgets later.
+	if a.RefusesUnknown() || a.usersPath != "" || a.users.Load().Budgets.InDollars() {
 		base = base.PricingAll() // a misspelt name is no way around a budget or a refusal
 	}
 	table, err := a.ownPrices.over(base)

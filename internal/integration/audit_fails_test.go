@@ -40,11 +40,11 @@ func init() {
 }
 
 // failingAudit loads a site with a health page and an audit store.
-func (p *proxy) failingAudit(u *upstream, store, budgets string) {
+func (p *proxy) failingAudit(u *upstream, store, users string) {
 	p.t.Helper()
 	p.move()
 	site := "llm_cache {\n health /health\n }\n reverse_proxy " + u.Listener.Addr().String()
-	p.load([]byte(strings.Replace(string(p.auditing(site, store)), `"llm_cache":{`, `"llm_cache":{"budgets":`+budgets+`,`,
+	p.load([]byte(strings.Replace(string(p.auditing(site, store)), `"llm_cache":{`, `"llm_cache":{"users":`+users+`,`,
 		1)))
 }
 
@@ -67,7 +67,7 @@ func TestFullAuditDisk(t *testing.T) {
 	u := newUpstream(t, answerMessage)
 	p := start(t, "respond 204")
 	path := filepath.Join(t.TempDir(), fullAudit)
-	p.failingAudit(u, sqliteAt(path, ""), `[{"person":"*","tokens":1000000}]`)
+	p.failingAudit(u, sqliteAt(path, ""), `[{"name":"*","budgets":[{"tokens":1000000}]}]`)
 	const n = 5
 	for i := range n {
 		if res := p.post("/v1/messages", conversation(i, false)); res.StatusCode != http.StatusOK {
@@ -145,7 +145,7 @@ func TestUnusableAuditFile(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := start(t, "respond 204")
-			p.failingAudit(u, sqliteAt(path, ""), `[{"person":"*","tokens":1000000}]`)
+			p.failingAudit(u, sqliteAt(path, ""), `[{"name":"*","budgets":[{"tokens":1000000}]}]`)
 			const n = 3
 			for i := range n {
 				if res := p.post("/v1/messages", conversation(i, false)); res.StatusCode != http.StatusOK {

@@ -21,12 +21,12 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 )
 
-// budgeted loads a site whose audit store and budgets are given in JSON.
+// budgeted loads a site whose audit store and budgets of users are given in JSON.
 func (p *proxy) budgeted(u *upstream, store, budgets string) {
 	p.t.Helper()
 	p.move()
 	p.load([]byte(strings.Replace(string(p.auditing(plain(u), store)), `"llm_cache":{`,
-		`"llm_cache":{"users":[{"is":"sk-anna","name":"anna"}],"budgets":`+budgets+`,`, 1)))
+		`"llm_cache":{"users":[{"name":"anna","keys":["sk-anna"]},`+budgets+`],`, 1)))
 }
 
 // TestBudget: fifty requests at once spend a budget, and no more than one request beyond
@@ -36,8 +36,8 @@ func TestBudget(t *testing.T) {
 	u := newUpstream(t, answerMessage)
 	p := start(t, "respond 204")
 	store := sqliteAt(filepath.Join(t.TempDir(), "audit.db"), "")
-	const budgets = `[{"person":"anna","dollars":0.01,"per":"month"},{"person":"carla","tokens":100000},` +
-		`{"tokens":2000000,"soft":true}]`
+	const budgets = `{"name":"anna","budgets":[{"dollars":0.01,"per":"month"}]},` +
+		`{"name":"carla","budgets":[{"tokens":100000}]},{"name":"*","budgets":[{"tokens":2000000,"soft":true}]}`
 	p.budgeted(u, store, budgets)
 	const maxRequests = 10 // at 201.4 units of $5 a million each, the tenth begins below the bound and ends above
 	var answered, spent, refused atomic.Int64
@@ -100,7 +100,7 @@ func TestBudgetEndsUnknownModels(t *testing.T) {
 	u := newUpstream(t, answerMessage)
 	p := start(t, "respond 204")
 	store := sqliteAt(filepath.Join(t.TempDir(), "audit.db"), "")
-	p.budgeted(u, store, `[{"dollars":0.00001}]`)
+	p.budgeted(u, store, `{"name":"*","budgets":[{"dollars":0.00001}]}`)
 	models := map[string][2]string{ // whose rules and whose prices are taken
 		"gpt-6.9-nova":     {"gpt-6.2-astra", "gpt-6-astra"},
 		"claude-opus-6":    {"claude-opus-5-5", "claude-opus-4-1"},
@@ -142,7 +142,7 @@ func TestUnknownModelsRefused(t *testing.T) {
 	}
 	const refused = `is refused: its price is not known here, and unknown_models is refuse; use another model, or have ` +
 		`the operator add this one to the file of the option prices`
-	for _, options := range []string{"", `"budgets":[{"dollars":5}],`} {
+	for _, options := range []string{"", `"users":[{"name":"*","budgets":[{"dollars":5}]}],`} {
 		store := sqliteAt(filepath.Join(t.TempDir(), "audit.db"), "")
 		site(store, options, "llm_cache")
 		const counter = `caddy_llm_cache_requests_total{outcome="unknown_model",policy="cost_aware"}`
@@ -210,7 +210,7 @@ func TestUnknownModelsRefused(t *testing.T) {
 func TestBudgetAndJunkCredentials(t *testing.T) {
 	u := newUpstream(t, answerMessage)
 	p := start(t, "respond 204")
-	p.budgeted(u, sqliteAt(filepath.Join(t.TempDir(), "audit.db"), ""), `[{"tokens":1000}]`)
+	p.budgeted(u, sqliteAt(filepath.Join(t.TempDir(), "audit.db"), ""), `{"name":"*","budgets":[{"tokens":1000}]}`)
 	for _, key := range []string{"sk-anna", "sk-nobody"} {
 		if res := p.post("/v1/messages", conversation(1, false), "X-Api-Key", key); res.StatusCode != http.StatusOK {
 			t.Fatalf("the first request of %s: %s", key, res.Status)
@@ -250,7 +250,7 @@ func TestBudgetOfOtherEndpoints(t *testing.T) {
 	})
 	p := start(t, "respond 204")
 	store := sqliteAt(filepath.Join(t.TempDir(), "audit.db"), "")
-	p.budgeted(u, store, `[{"tokens":1000}]`)
+	p.budgeted(u, store, `{"name":"*","budgets":[{"tokens":1000}]}`)
 	if res := p.post("/v1/embeddings", `{"input":"hi"}`, "Authorization", "Bearer sk-anna", "Accept-Encoding",
 		"gzip, deflate"); res.StatusCode != http.StatusOK {
 		t.Fatal(res.Status)
@@ -289,7 +289,7 @@ func TestBudgetOverAWebSocket(t *testing.T) {
 	u := provider(t)
 	p := start(t, "respond 204")
 	store := sqliteAt(filepath.Join(t.TempDir(), "audit.db"), "")
-	p.budgeted(u, store, `[{"person":"anna","tokens":20}]`)
+	p.budgeted(u, store, `{"name":"anna","budgets":[{"tokens":20}]}`)
 	s := p.socket(t, "Authorization", "Bearer sk-anna", "User-Agent", "codex_exec/0.169.0 (Debian 12.0.0; x86_64)")
 	s.ask(socketCreate("", `"One?"`))
 	asked := len(u.requests())
@@ -313,7 +313,7 @@ func TestBudgetsOverStores(t *testing.T) {
 	const maxRequests = 10 // as in TestBudget
 	asked := 0
 	for i, n := range [...]int{4, 3, 2, 3} {
-		p.budgeted(u, stores[i%2], `[{"person":"anna","dollars":0.01,"per":"month"}]`)
+		p.budgeted(u, stores[i%2], `{"name":"anna","budgets":[{"dollars":0.01,"per":"month"}]}`)
 		for range n {
 			asked++
 			res := p.post("/v1/messages", conversation(1, false), "X-Api-Key", "sk-anna", "X-Session-Id", "s")
@@ -329,7 +329,7 @@ func TestBudgetsOverStores(t *testing.T) {
 func TestSoftBudget(t *testing.T) {
 	u := newUpstream(t, answerMessage)
 	p := start(t, "respond 204")
-	p.budgeted(u, sqliteAt(filepath.Join(t.TempDir(), "audit.db"), ""), `[{"tokens":2000,"soft":true}]`)
+	p.budgeted(u, sqliteAt(filepath.Join(t.TempDir(), "audit.db"), ""), `{"name":"*","budgets":[{"tokens":2000,"soft":true}]}`)
 	var said []string
 	for range 4 {
 		res := p.post("/v1/messages", conversation(1, false), "X-Api-Key", "sk-anna", "X-Session-Id", "s")
@@ -350,9 +350,9 @@ func TestBudgetsOfFailedReload(t *testing.T) {
 	u := newUpstream(t, answerMessage)
 	p := start(t, "respond 204")
 	store := sqliteAt(filepath.Join(t.TempDir(), "audit.db"), "")
-	p.budgeted(u, store, `[{"tokens":20000}]`)
+	p.budgeted(u, store, `{"name":"*","budgets":[{"tokens":20000}]}`)
 	read(t, p.post("/v1/messages", conversation(1, false), "X-Api-Key", "sk-anna", "X-Session-Id", "s"))
-	bad := strings.NewReplacer(`"apps":{"llm_cache":{`, `"apps":{"llm_cache":{"budgets":[{"tokens":30000}],`,
+	bad := strings.NewReplacer(`"apps":{"llm_cache":{`, `"apps":{"llm_cache":{"users":[{"name":"*","budgets":[{"tokens":30000}]}],`,
 		`"listen":[":`, `"listen":["192.0.2.1:`).Replace(string(p.auditing(plain(u), store)))
 	for range 8 { // the apps of a configuration start in any order
 		if p.caddy.Load([]byte(bad)) == nil {

@@ -312,7 +312,7 @@ func TestLedger(t *testing.T) {
 		"handle {\nllm_cache {\nupstream anthropic\nexpand off\nbreakpoints off\n}\n" + to + "\n}"
 	p.move()
 	p.load([]byte(strings.Replace(string(p.auditing(site, sqliteAt(path, ""))), `"llm_cache":{`,
-		`"llm_cache":{"users":[{"is":"sk-ledger","name":"ledger"}],"budgets":[{"person":"ledger","dollars":1000}],`, 1)))
+		`"llm_cache":{"users":[{"name":"ledger","keys":["sk-ledger"],"budgets":[{"dollars":1000}]}],`, 1)))
 
 	before := p.figures()
 	want, each, records := figures{}, map[string]figures{}, 0

@@ -40,7 +40,7 @@ func TestPeople(t *testing.T) {
 			t.Errorf("one key is %s, called %s, and %s", r.Tenant, r.User, hash)
 		}
 	}
-	p.load(named(`"users":[{"is":"` + hash + `","name":"anna"},{"is":"sk-anna-2","name":"anna"}],`))
+	p.load(named(`"users":[{"name":"anna","keys":["` + hash + `","sk-anna-2"]}],`))
 	post("X-Api-Key", "sk-anna-1")
 	post("Authorization", "Bearer sk-anna-2")
 	post("X-Api-Key", "sk-ben")

@@ -110,6 +110,34 @@ func GaugeFuncOf(name, help, label, is string, value func(*shared.Instance) floa
 	}, value)
 }
 
+// GaugesFunc declares gauges with labels, whose values are computed when they are read, for each
+// instance. add must be called once at most for a combination of label values.
+func GaugesFunc(
+	name, help string, labels []string, collect func(i *shared.Instance, add func(value float64, labels ...string)),
+) {
+	Each(func(i *shared.Instance) []prometheus.Collector {
+		return []prometheus.Collector{&gauges{
+			prometheus.NewDesc(prometheus.BuildFQName(namespace, subsystem, name), help, labels, nil), i, collect,
+		}}
+	})
+}
+
+type gauges struct {
+	desc     *prometheus.Desc
+	instance *shared.Instance
+	collect  func(i *shared.Instance, add func(value float64, labels ...string))
+}
+
+// Describe implements [prometheus.Collector].
+func (g *gauges) Describe(to chan<- *prometheus.Desc) { to <- g.desc }
+
+// Collect implements [prometheus.Collector].
+func (g *gauges) Collect(to chan<- prometheus.Metric) {
+	g.collect(g.instance, func(value float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, value, labels...)
+	})
+}
+
 func gaugeFunc(o prometheus.GaugeOpts, value func(*shared.Instance) float64) {
 	Each(func(i *shared.Instance) []prometheus.Collector {
 		return []prometheus.Collector{prometheus.NewGaugeFunc(o, func() float64 { return value(i) })}

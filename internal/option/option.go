@@ -16,8 +16,10 @@ type Option func(*caddyfile.Dispenser) error
 // Options are the options of a block, by name.
 type Options map[string]Option
 
-// repeatable are the options that may occur several times in a block.
-var repeatable = map[string]bool{"model": true, "body": true, "user": true, "budget": true}
+// repeatable are the options that may occur several times in a block, some only in blocks of a name.
+var repeatable = map[string]bool{
+	"model": true, "body": true, "user": true, "budget": true, "group": true, "project": true, "user key": true,
+}
 
 // Block parses a block, if there is one.
 func Block(d *caddyfile.Dispenser, of string, known Options) error {
@@ -28,7 +30,7 @@ func Block(d *caddyfile.Dispenser, of string, known Options) error {
 		if !ok {
 			return d.Errf("unrecognized option %q of %s%s", name, of, suggestion(name, of, known))
 		}
-		if seen[name] && !repeatable[name] {
+		if seen[name] && !repeatable[name] && !repeatable[of+" "+name] {
 			return d.Errf("duplicate option %q of %s", name, of)
 		}
 		seen[name] = true

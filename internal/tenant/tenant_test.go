@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
@@ -97,7 +98,7 @@ func TestIgnoredCredentials(t *testing.T) {
 		return who{tenant, users.OfTenant(r, s, tenant, "")}
 	}
 	anna := of("anna", "red", "Bearer 1", true, "{user}", "{team}")
-	if again := of("anna", "red", "Bearer 2", true, "{user}", "{team}"); again != anna {
+	if again := of("anna", "red", "Bearer 2", true, "{user}", "{team}"); !reflect.DeepEqual(again, anna) {
 		t.Error("a renewed token makes another tenant or person")
 	}
 	seen := map[sessioncache.Tenant]int{}

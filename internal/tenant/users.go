@@ -4,7 +4,6 @@
 package tenant
 
 import (
-	"bufio"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -12,7 +11,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"unicode"
@@ -24,23 +22,20 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// UserEntry names a user by a credential or a placeholder.
+// UserEntry names a user by credentials, or all users by a placeholder.
 type UserEntry struct {
-	// Is identifies the user's requests. It is an API key, as `{env.ANNAS_KEY}` or
-	// `{file./run/secrets/anna}` rather than in plain text; or `sha256:` and the SHA-256 of the key
-	// in hexadecimal; or the 16 digits by which the report and the page show an unnamed user.
-	// Without a name it is a placeholder with the names of all users, such as
-	// `{http.auth.user.id}`, which is used in any case, or `{http.request.header.X-User}`. Clients
-	// must not be able to choose its value, or one could pose as another. Several entries may have
-	// the same name: the old and the new key of one user.
-	Is string `json:"is"`
-	// Name is the user's name in the report, on the page, in records, metrics and budgets. At
-	// most 64 bytes. Default: the value of the placeholder.
-	Name string `json:"name,omitempty"`
+	// Name is the user's name, or a placeholder with the names of all users.
+	Name string
+	// Keys are API keys, their SHA-256 as `sha256:<hex>`, or hashes as in records.
+	Keys []string
+	// Groups are the user's groups. Those of a placeholder may be placeholders.
+	Groups []string
 }
 
 const (
 	maxName = 64
+	// maxGroups bounds the groups of one user in a placeholder.
+	maxGroups = 32
 	// hashDigits is the length of an unnamed user's hash, hashPrefix the prefix of a key's SHA-256.
 	hashDigits = 16
 	hashPrefix = "sha256:"
@@ -48,15 +43,53 @@ const (
 
 // Validate reports an invalid entry, without revealing a key.
 func (u *UserEntry) Validate() error {
+	every := Differs(u.Name)
 	switch {
-	case u.Is == "":
-		return errors.New("no key, hash or placeholder is given")
-	case u.Name == "" && !Differs(u.Is):
-		return errors.New("the name is missing: without one, a placeholder has to name everybody")
-	case u.Name != "" && Differs(u.Is):
-		return fmt.Errorf("%q: a placeholder that differs from request to request names people itself", u.Name)
-	case len(u.Name) > maxName || printable(u.Name) != u.Name:
-		return fmt.Errorf("a name is longer than %d bytes, or cannot be printed", maxName)
+	case u.Name == "":
+		return errors.New("the name is missing")
+	case every && len(u.Keys) > 0:
+		return fmt.Errorf("%q: a placeholder that differs from request to request names users itself, without a key", u.Name)
+	case len(u.Keys) == 0 && isHash(u.Name, hashDigits), looksLikeKey(u.Name):
+		return errors.New("a key or its hash stands in the place of the name, which comes first")
+	case !every:
+		if err := ValidateName(u.Name); err != nil {
+			return err
+		}
+	}
+	for _, key := range u.Keys {
+		switch {
+		case key == "":
+			return fmt.Errorf("%q: a key is empty", u.Name)
+		case Differs(key):
+			return fmt.Errorf("%q: a key is a placeholder that differs from request to request", u.Name)
+		}
+	}
+	for _, g := range u.Groups {
+		if every && Differs(g) {
+			continue
+		}
+		if err := ValidateName(g); err != nil {
+			return fmt.Errorf("%q: group: %w", u.Name, err)
+		}
+	}
+	return nil
+}
+
+// looksLikeKey reports whether a name is probably a key, which would then be on record.
+func looksLikeKey(name string) bool {
+	return slices.ContainsFunc([]string{hashPrefix, "sk-", "llmc-", "AIza"}, func(prefix string) bool {
+		return strings.HasPrefix(name, prefix)
+	})
+}
+
+// ValidateName checks the name of a user, a group or a project.
+func ValidateName(name string) error {
+	if name == "" || len(name) > maxName || printable(name) != name {
+		return fmt.Errorf("a name must have between 1 and %d bytes, and be printable", maxName)
+	}
+	if strings.ContainsAny(name, "{}") {
+		return fmt.Errorf("%q: a name has no braces: of placeholders only those that differ from request to request, "+
+			"such as {http.auth.user.id}, name users", name)
 	}
 	return nil
 }
@@ -65,68 +98,78 @@ func (u *UserEntry) Validate() error {
 type Users struct {
 	keys   map[[sha256.Size]byte]string // names by the SHA-256 of keys
 	hashes map[string]string            // names by the hash in records
-	by     []string                     // placeholders
+	by     []UserEntry                  // placeholders
+	groups map[string][]string          // by the user's name
 }
 
-// NewUsers reads the users of the configuration and of a file, "" for none. Keys are not kept.
-func NewUsers(users []UserEntry, file string) (*Users, error) {
-	p := &Users{keys: map[[sha256.Size]byte]string{}, hashes: map[string]string{}}
+// NewUsers returns the users of a configuration. Keys are not kept. Several entries may have the same
+// name.
+func NewUsers(users []UserEntry) (*Users, error) {
+	p := &Users{keys: map[[sha256.Size]byte]string{}, hashes: map[string]string{}, groups: map[string][]string{}}
 	for i := range users {
-		if err := p.add(users[i]); err != nil {
+		if err := p.add(&users[i]); err != nil {
 			return nil, fmt.Errorf("user: %w", err)
 		}
-	}
-	if file == "" {
-		return p, nil
-	}
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, fmt.Errorf("users_file: %w", err)
-	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	for n := 1; lines.Scan(); n++ {
-		line := strings.TrimSpace(lines.Text())
-		if line == "" || line[0] == '#' {
-			continue
-		}
-		is, name := line, ""
-		if at := strings.IndexFunc(line, unicode.IsSpace); at > 0 {
-			is, name = line[:at], strings.TrimSpace(line[at:])
-		}
-		if err := p.add(UserEntry{Is: is, Name: name}); err != nil {
-			return nil, fmt.Errorf("users_file: %s:%d: %w", file, n, err)
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("users_file: %s: %w", file, err)
 	}
 	return p, nil
 }
 
-func (p *Users) add(u UserEntry) error {
+func (p *Users) add(u *UserEntry) error {
 	if err := u.Validate(); err != nil {
 		return err
 	}
-	if u.Name == "" {
-		p.by = append(p.by, u.Is)
+	if Differs(u.Name) {
+		p.by = append(p.by, *u)
 		return nil
 	}
-	is, err := caddy.NewReplacer().ReplaceOrErr(u.Is, true, true)
+	for _, g := range u.Groups {
+		if !slices.Contains(p.groups[u.Name], g) {
+			p.groups[u.Name] = append(p.groups[u.Name], g)
+		}
+	}
+	for _, key := range u.Keys {
+		if err := p.addKey(u.Name, key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Users) addKey(name, key string) error {
+	key, err := caddy.NewReplacer().ReplaceOrErr(key, true, true)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%q: the key: %w", u.Name, err)
-	case isHash(is, hashDigits):
-		return addTo(p.hashes, is, u.Name)
-	case strings.HasPrefix(is, hashPrefix):
+		return fmt.Errorf("%q: the key: %w", name, err)
+	case isHash(key, hashDigits):
+		return addTo(p.hashes, key, name)
+	case strings.HasPrefix(key, hashPrefix):
 		var sum [sha256.Size]byte
-		if n, err := hex.Decode(sum[:], []byte(is[len(hashPrefix):])); err != nil || n != len(sum) {
-			return fmt.Errorf("%q: no SHA-256 in hexadecimal stands behind %s", u.Name, hashPrefix)
+		if n, err := hex.Decode(sum[:], []byte(key[len(hashPrefix):])); err != nil || n != len(sum) {
+			return fmt.Errorf("%q: no SHA-256 in hexadecimal stands behind %s", name, hashPrefix)
 		}
-		return addTo(p.keys, sum, u.Name)
+		return addTo(p.keys, sum, name)
 	}
 	// Keep the hash only, not the key.
-	return addTo(p.keys, sha256.Sum256([]byte(bare(is))), u.Name)
+	return addTo(p.keys, sha256.Sum256([]byte(bare(key))), name)
+}
+
+// Groups returns the groups of a user that the configuration names.
+func (p *Users) Groups(name string) []string {
+	if p == nil {
+		return nil
+	}
+	return p.groups[name]
+}
+
+// Members returns the users of each group that the configuration names.
+func (p *Users) Members() map[string][]string {
+	members := map[string][]string{}
+	for user, groups := range p.groups {
+		for _, g := range groups {
+			members[g] = append(members[g], user)
+		}
+	}
+	return members
 }
 
 func addTo[K comparable](names map[K]string, key K, name string) error {
@@ -149,15 +192,20 @@ type User struct {
 	Hash string
 	// Name is the user's name, or the hash without one.
 	Name string
+	// Groups are the user's groups.
+	Groups []string
 }
+
+// Known reports whether a key of the configuration, a placeholder or Caddy's authentication named the
+// user.
+func (u *User) Known() bool { return u.Name != u.Hash }
 
 // Of returns the user behind a request. A configured user's key counts in any header. Otherwise the
 // credential in the API's own header counts; reads names that header, "" for Authorization. Users
 // without a configured name are named by the first placeholder that is not empty, or by Caddy's
 // authenticated user ID.
 func (p *Users) Of(r *http.Request, k *Key, reads string) User {
-	n := p.known(r, k, reads)
-	return User{Hash: n.hash, Name: p.name(r, n)}
+	return p.name(r, p.known(r, k, reads))
 }
 
 // OfTenant is [Users.Of] for a known tenant. It caches the result by tenant.
@@ -173,7 +221,7 @@ func (p *Users) OfTenant(r *http.Request, k *Key, t sessioncache.Tenant, reads s
 		n.tenant, n.users, n.reads = t, p, reads
 		at.Store(n)
 	}
-	return User{Hash: n.hash, Name: p.name(r, n)}
+	return p.name(r, n)
 }
 
 // knownUser is the cached user of a tenant at an API.
@@ -232,23 +280,47 @@ func (k *Key) userHash(r *http.Request, key string) string {
 	return reuse.Intern(digits[:])
 }
 
-func (p *Users) name(r *http.Request, n *knownUser) string {
+// name names the user behind a request, by the key or else by what has authenticated the user.
+func (p *Users) name(r *http.Request, n *knownUser) User {
 	if n.name != "" {
-		return n.name
+		return User{Hash: n.hash, Name: n.name, Groups: p.groups[n.name]}
 	}
-	if p != nil {
+	if p != nil && len(p.by) > 0 {
 		if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
-			for _, by := range p.by {
-				if name := printable(repl.ReplaceAll(by, "")); name != "" {
-					return name
+			for i := range p.by {
+				if name := printable(repl.ReplaceAll(p.by[i].Name, "")); name != "" {
+					return User{Hash: n.hash, Name: name, Groups: p.claimed(repl, name, p.by[i].Groups)}
 				}
 			}
 		}
 	}
-	if user := authenticated(r); user != "" {
-		return cmp.Or(printable(user), n.hash)
+	if user := printable(authenticated(r)); user != "" {
+		return User{Hash: n.hash, Name: user, Groups: p.Groups(user)}
 	}
-	return n.hash
+	return User{Hash: n.hash, Name: n.hash}
+}
+
+// claimed returns the groups of a user named by a placeholder: those of the configuration and those in
+// the placeholders, separated by commas or spaces.
+func (p *Users) claimed(repl *caddy.Replacer, name string, by []string) []string {
+	groups := p.groups[name]
+	if len(by) == 0 {
+		return groups
+	}
+	groups = slices.Clone(groups)
+	for _, claim := range by {
+		for g := range strings.FieldsFuncSeq(repl.ReplaceAll(claim, ""), func(r rune) bool {
+			return r == ',' || unicode.IsSpace(r)
+		}) {
+			if len(groups) >= maxGroups {
+				return groups
+			}
+			if g = printable(strings.Trim(g, `[]"`)); g != "" && !slices.Contains(groups, g) { // a list, as text
+				groups = append(groups, g)
+			}
+		}
+	}
+	return groups
 }
 
 // printable bounds a name, and removes characters that could control a terminal.

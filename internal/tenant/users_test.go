@@ -10,8 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -37,7 +36,7 @@ func TestUsers(t *testing.T) {
 		r = r.WithContext(context.WithValue(r.Context(), caddy.ReplacerCtxKey, repl))
 		who := p.Of(r, key, "")
 		for range 2 { // found, and found again
-			if got := p.OfTenant(r, key, tenants.Of(r), ""); got != who {
+			if got := p.OfTenant(r, key, tenants.Of(r), ""); !reflect.DeepEqual(got, who) {
 				t.Errorf("%s %v: %+v by the tenant, %+v by the request", target, headers, got, who)
 			}
 		}
@@ -58,7 +57,7 @@ func TestUsers(t *testing.T) {
 		{"/?key=sk-anna"},
 		{"/?alt=sse&access_token=sk-anna"},
 	} {
-		if got := of(nil, "", same[0], same[1:]...); got != anna {
+		if got := of(nil, "", same[0], same[1:]...); !reflect.DeepEqual(got, anna) {
 			t.Errorf("%v is %+v, not %+v", same, got, anna)
 		}
 	}
@@ -76,33 +75,42 @@ func TestUsers(t *testing.T) {
 
 	t.Setenv("BENS_KEY", "sk-ben")
 	sum := sha256.Sum256([]byte("sk-new"))
-	file := filepath.Join(t.TempDir(), "users")
-	if err := os.WriteFile(file, []byte("# who\n\nsk-dora\tDora Dell \n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	p, err := NewUsers([]UserEntry{
-		{anna.Hash, "anna"},
-		{"sha256:" + strings.ToUpper(hex.EncodeToString(sum[:])), "anna"},
-		{"{env.BENS_KEY}", "ben"},
-		{Is: "{http.request.header.X-User}"},
-	}, file)
+		{Name: "anna", Keys: []string{anna.Hash}, Groups: []string{"web"}},
+		{Name: "anna", Keys: []string{"sha256:" + strings.ToUpper(hex.EncodeToString(sum[:]))}},
+		{Name: "ben", Keys: []string{"{env.BENS_KEY}", "sk-ben-2"}, Groups: []string{"web", "night"}},
+		{Name: "carla", Groups: []string{"day"}},
+		{Name: "Dora Dell", Keys: []string{"sk-dora"}},
+		{Name: "{http.request.header.X-User}", Groups: []string{"{http.request.header.X-Groups}"}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		name, user string
-		headers    []string
+		name, user, groups string
+		headers            []string
 	}{
-		{"anna", "", []string{"X-Goog-Api-Key", "sk-anna"}},
-		{"anna", "", []string{"Authorization", "Bearer sk-new"}},
-		{"ben", "carla", []string{"X-Api-Key", "sk-ben", "X-User", "other"}},
-		{"Dora Dell", "", []string{"X-Api-Key", "sk-dora"}},
-		{"emil", "carla", []string{"X-User", "em\x1bil\u202e", "X-Api-Key", "shared"}},
-		{"carla", "carla", []string{"X-Api-Key", "shared"}},
+		{"anna", "", "[web]", []string{"X-Goog-Api-Key", "sk-anna"}},
+		{"anna", "", "[web]", []string{"Authorization", "Bearer sk-new"}},
+		{"ben", "carla", "[web night]", []string{"X-Api-Key", "sk-ben", "X-User", "other", "X-Groups", "boss"}},
+		{"ben", "", "[web night]", []string{"X-Api-Key", "sk-ben-2"}},
+		{"Dora Dell", "", "[]", []string{"X-Api-Key", "sk-dora"}},
+		{"emil", "carla", "[]", []string{"X-User", "em\x1bil\u202e", "X-Api-Key", "shared"}},
+		{"emil", "", "[web day night]", []string{"X-User", "emil", "X-Groups", `["web","day"], night web`}},
+		{"carla", "", "[day web]", []string{"X-User", "carla", "X-Groups", "web"}},
+		{"carla", "carla", "[day]", []string{"X-Api-Key", "shared", "X-Groups", "boss"}},
 	} {
-		if got := of(p, c.user, "/", c.headers...); got.Name != c.name {
-			t.Errorf("%v is %q, not %q", c.headers, got.Name, c.name)
+		got := of(p, c.user, "/", c.headers...)
+		if got.Name != c.name || fmt.Sprint(got.Groups) != c.groups || !got.Known() {
+			t.Errorf("%v is %q of %v, known: %t; want %q of %s", c.headers, got.Name, got.Groups, got.Known(), c.name, c.groups)
 		}
+	}
+	if got := of(p, "", "/", "X-Api-Key", "sk-stranger"); got.Known() || got.Name != got.Hash {
+		t.Errorf("a stranger is %+v", got)
+	}
+	if got := of(p, "", "/", "X-User", "a", "X-Groups", strings.Repeat("ä", 99)+strings.Repeat(" a b", 999)+
+		" "+fmt.Sprint(make([]int, 99))); len(got.Groups[0]) != maxName || len(got.Groups) > maxGroups {
+		t.Errorf("groups are not bounded: %v", got.Groups)
 	}
 	if got := of(p, "", "/", "X-User", strings.Repeat("ä", 200)).Name; len(got) != maxName {
 		t.Errorf("a name of %d bytes", len(got))
@@ -113,7 +121,7 @@ func TestUsers(t *testing.T) {
 // hash, while each of them makes another tenant.
 func TestJunkCredentials(t *testing.T) {
 	key := &Key{Secret: [32]byte{7}}
-	p, err := NewUsers([]UserEntry{{"sk-anna", "anna"}}, "")
+	p, err := NewUsers([]UserEntry{{Name: "anna", Keys: []string{"sk-anna"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +157,7 @@ func TestJunkCredentials(t *testing.T) {
 			want := p.Of(request("/?", c.header, value), key, c.reads)
 			junk := request(c.target, append([]string{c.header, value}, c.headers...)...)
 			got := p.OfTenant(junk, key, key.Of(junk), c.reads)
-			if got != want || (got.Name == "anna") != (credential == "sk-anna") {
+			if !reflect.DeepEqual(got, want) || (got.Name == "anna") != (credential == "sk-anna") {
 				t.Errorf("%v beside %s %s: got %+v, want %+v", append(c.headers, c.target), c.header, credential, got, want)
 			}
 			if key.Of(junk) == key.Of(request("/?", c.header, value)) {
@@ -174,29 +182,24 @@ func TestJunkCredentials(t *testing.T) {
 
 // TestUsersRefused: invalid entries are rejected, without revealing a key.
 func TestUsersRefused(t *testing.T) {
+	key := func(name string, keys ...string) UserEntry { return UserEntry{Name: name, Keys: keys} }
 	for _, users := range [][]UserEntry{
-		{{"", "anna"}},
-		{{"sk-secret", ""}},
-		{{"{http.auth.user.id}", "anna"}},
-		{{"sk-secret", strings.Repeat("a", 65)}},
-		{{"sk-secret", "a\nb"}},
-		{{"sha256:sk-secret", "anna"}},
-		{{"{env.NOT_SET_ANYWHERE}", "anna"}},
-		{{"sk-secret", "anna"}, {"Bearer sk-secret", "ben"}},
+		{key("anna", "")},
+		{key("", "sk-secret")},
+		{key("{http.auth.user.id}", "sk-secret")},
+		{key("anna", "{http.request.header.X-Key}")},
+		{key(strings.Repeat("a", 65), "sk-secret")},
+		{key("a\nb", "sk-secret")},
+		{key("3f9c2d41a0b7e655")},
+		{key("sha256:00", "anna")},
+		{key("anna", "sha256:sk-secret")},
+		{key("anna", "{env.NOT_SET_ANYWHERE}")},
+		{key("anna", "sk-secret"), key("ben", "Bearer sk-secret")},
+		{{Name: "anna", Groups: []string{""}}},
+		{{Name: "anna", Groups: []string{"{http.request.header.X-Group}"}}},
 	} {
-		if _, err := NewUsers(users, ""); err == nil || strings.Contains(err.Error(), "sk-secret") {
+		if _, err := NewUsers(users); err == nil || strings.Contains(err.Error(), "sk-secret") {
 			t.Errorf("%v: %v", users, err)
 		}
-	}
-	file := filepath.Join(t.TempDir(), "users")
-	if err := os.WriteFile(file, []byte("sk-anna anna\nsk-secret\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := NewUsers(nil, file); err == nil || !strings.Contains(err.Error(), "users:2:") ||
-		strings.Contains(err.Error(), "sk-secret") {
-		t.Errorf("a line without a name: %v", err)
-	}
-	if _, err := NewUsers(nil, file+".none"); err == nil {
-		t.Error("a file that is not there")
 	}
 }

@@ -198,14 +198,15 @@ func (u *Upstream) models() []ModelName {
 // Model returns the upstream's name of a model.
 func (u *Upstream) Model(name string) string {
 	for _, m := range u.models() {
-		if matches(m.From, name) {
+		if Matches(m.From, name) {
 			return m.To
 		}
 	}
 	return name
 }
 
-func matches(pattern, name string) bool {
+// Matches reports whether a name matches a pattern, in which each * stands for any characters.
+func Matches(pattern, name string) bool {
 	head, rest, open := strings.Cut(pattern, "*")
 	if !open {
 		return pattern == name
@@ -346,7 +347,7 @@ func presetAt(hostport string) string {
 	host = strings.ToLower(host)
 	for _, name := range presetNames {
 		for _, pattern := range presets[name].hosts {
-			if matches(pattern, host) {
+			if Matches(pattern, host) {
 				return name
 			}
 		}

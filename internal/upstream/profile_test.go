@@ -27,7 +27,7 @@ func TestMatches(t *testing.T) {
 		{"m", "m", true},
 		{"m", "mm", false},
 	} {
-		if got := matches(c.pattern, c.name); got != c.want {
+		if got := Matches(c.pattern, c.name); got != c.want {
 			t.Errorf("%q fits %q: %v", c.name, c.pattern, got)
 		}
 	}

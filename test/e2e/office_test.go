@@ -111,11 +111,11 @@ handle {
    path `+o.record+`
    interval 100ms
   }
-  user sk-anna anna
-  user sk-ben ben
-  user sk-dora dora
-  user sk-eve eve
-  user sk-ci nightly-build
+  user anna sk-anna
+  user ben sk-ben
+  user dora sk-dora
+  user eve sk-eve
+  user nightly-build sk-ci
   budget anna $40 day
   budget ben $6 day
   budget nightly-build 20000000 tokens day soft

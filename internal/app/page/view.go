@@ -82,9 +82,11 @@ type Session struct {
 	Decision string `json:"decision,omitempty"`
 }
 
-// Budget is the state of a user's budget.
+// Budget is the state of a budget.
 type Budget struct {
-	// Name is the user's name.
+	// Kind is user, group, project or site.
+	Kind string `json:"kind"`
+	// Name is the name of the user, group or project, "" for the site.
 	Name string `json:"name"`
 	// Spent is the spent part of the limit in words: "$3.10 of $20.00 a day".
 	Spent string `json:"spent"`
@@ -92,6 +94,9 @@ type Budget struct {
 	Share float64 `json:"share"`
 	// Ends is the end of the budget's period.
 	Ends time.Time `json:"ends"`
+	// RunsOut is the time at which the budget is used up if spending goes on at its present rate,
+	// absent if that is after the period.
+	RunsOut *time.Time `json:"runs_out,omitempty"`
 	// Soft reports that the budget refuses nothing. Refused reports that it refuses the next request.
 	Soft    bool `json:"soft"`
 	Refused bool `json:"refused"`

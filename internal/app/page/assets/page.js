@@ -204,10 +204,10 @@ function showSessions(sessions) {
 function showBudgets(budgets) {
 	$("budgets").hidden = !budgets.length;
 	if (!budgets.length) return;
-	put("standings", table("Budgets", [{ name: "Person" }, { name: "Spent" }, { name: "Part", n: true }, { name: "Begins anew", n: true }], budgets.map((b) => [
-		[label(b.name), meter(b.share, "spent", b.share >= 1 ? "over" : b.share >= 0.8 && "near")],
-		[b.spent, el("span", { class: "sub" }, b.soft ? "soft: nothing is refused" : "")],
-		[el("span", { class: b.share >= 0.8 ? "loss" : "" }, percent(b.share)), el("span", { class: "sub" }, b.refused ? "requests are refused" : "")],
+	put("standings", table("Budgets", [{ name: "Of" }, { name: "Spent" }, { name: "Part", n: true }, { name: "Begins anew", n: true }], budgets.map((b) => [
+		[label(b.kind === "user" ? b.name : b.kind === "site" ? "everybody together" : `${b.kind} ${b.name}`), meter(b.share, "spent", b.share >= 1 ? "over" : b.share >= 0.75 && "near")],
+		[b.spent, el("span", { class: "sub" }, b.runs_out ? `at this rate used up on ${new Date(b.runs_out).toLocaleDateString("en-GB", { day: "numeric", month: "short" })}, ${clock(b.runs_out)}` : b.soft ? "soft: nothing is refused" : "")],
+		[el("span", { class: b.share >= 0.75 ? "loss" : "" }, percent(b.share)), el("span", { class: "sub" }, b.refused ? "requests are refused" : "")],
 		[new Date(b.ends).toLocaleDateString("en-GB", { day: "numeric", month: "short" }), el("span", { class: "sub" }, clock(b.ends))],
 	])));
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/feature"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
@@ -129,6 +130,9 @@ var chain = [...]struct {
 	{"retain", conversing | pinging | folding, everySite, nil},
 	{"side requests", sideRequest, everySite, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+			if p.site.up.HasKey() { // the client's credentials are for this site
+				r = tenant.WithoutCredentials(r)
+			}
 			return p.site.sides.ServeHTTP(w, r, next)
 		})
 	}},

@@ -293,6 +293,7 @@ func (h *Handler) Cleanup() error {
 // ServeHTTP implements caddyhttp.MiddlewareHandler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	tenant.Name(r, h.Tenant, h.IgnoreCredentials)
+	next = h.site.up.Keyed(next) // after all that reads the client's credentials
 	if e := selfrequest.Of(r); e != nil && h.Policy != pipeline.Off {
 		return e.Arrive(w, r, h.site.sends(next))
 	}

@@ -34,6 +34,29 @@ var parameters = [...]string{"key", "access_token"}
 // IsCredential reports whether a header, in canonical form, distinguishes tenants.
 func IsCredential(header string) bool { return slices.Contains(credentials[:], header) }
 
+// WithoutCredentials returns a copy of a request without the headers and query parameters that distinguish
+// tenants.
+func WithoutCredentials(r *http.Request) *http.Request {
+	r = r.WithContext(r.Context())
+	r.Header = r.Header.Clone()
+	for _, name := range credentials {
+		r.Header.Del(name)
+	}
+	if r.URL.RawQuery == "" {
+		return r
+	}
+	to := *r.URL
+	r.URL = &to
+	// The other parameters stay as they are, also those that cannot be read.
+	parts := strings.Split(to.RawQuery, "&")
+	to.RawQuery = strings.Join(slices.DeleteFunc(parts, func(part string) bool {
+		name, _, _ := strings.Cut(part, "=")
+		name, err := url.QueryUnescape(name)
+		return err == nil && slices.Contains(parameters[:], name)
+	}), "&")
+	return r
+}
+
 // Key hashes credentials.
 type Key struct {
 	// Secret is the key. It must not change after its first use.

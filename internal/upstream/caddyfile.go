@@ -31,6 +31,7 @@ import (
 //		cache_read       <multiple>
 //		cache_min_tokens <tokens>
 //		context_window   <tokens>
+//		key              <placeholder>
 //		region           <region> [<host>]
 //		agents {
 //			embedding <model>
@@ -71,6 +72,7 @@ func (u *Upstream) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"cache_read":         option.Checked(option.Fraction(&u.CacheRead), u.Validate),
 		"cache_min_tokens":   option.Checked(option.Number(&u.CacheMinTokens), u.Validate),
 		"context_window":     option.Checked(option.Number(&u.ContextWindow), u.Validate),
+		"key":                option.Checked(option.Word(&u.Key), u.Validate),
 		"region":             region(&u.SignerRaw),
 		"agents":             u.agents,
 	})

@@ -18,6 +18,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
 )
 
 // Signer signs requests to an upstream that accepts signed bodies only. It is a guest module
@@ -33,9 +34,15 @@ type Signer interface {
 // edited one.
 var ErrSealed = errors.New("the client has signed the request, and there is nobody to sign it anew")
 
-// Provision loads the signer.
+// Provision looks whether there is a key, and loads the signer.
 func (u *Upstream) Provision(ctx caddy.Context) error {
-	if u == nil || u.SignerRaw == nil {
+	if u == nil {
+		return nil
+	}
+	if u.Key != "" && !tenant.Differs(u.Key) && caddy.NewReplacer().ReplaceAll(u.Key, "") == "" {
+		return errNoKey
+	}
+	if u.SignerRaw == nil {
 		return nil
 	}
 	m, err := ctx.LoadModule(u, "SignerRaw")

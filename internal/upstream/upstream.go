@@ -93,6 +93,11 @@ type Upstream struct {
 	// ContextWindow is the longest prompt that the model takes, in tokens. Default: the built-in
 	// table's value.
 	ContextWindow *int `json:"context_window,omitempty"`
+	// Key is the upstream's API key, as a placeholder such as `{env.ANTHROPIC_API_KEY}` or
+	// `{file./run/secrets/key}`. Each request gets it in the header that the API reads, in place
+	// of the client's credentials, which tell users and tenants apart here. Default: none, clients
+	// send the upstream's key.
+	Key string `json:"key,omitempty"`
 	// SignerRaw signs edited requests, a guest module `llm_cache.signers.*`: aws for Amazon
 	// Bedrock, where clients sign each body. Without a working signer, signed requests are
 	// forwarded unmodified; requests with a bearer token need no signature. Default: none.
@@ -135,6 +140,9 @@ func (u *Upstream) Validate() error {
 			names[i] = string(f)
 		}
 		return fmt.Errorf("format must be one of %s, got %q", strings.Join(names, ", "), u.Format)
+	}
+	if u.Key != "" && u.SignerRaw != nil {
+		return errTwoKeys
 	}
 	for _, m := range u.Models {
 		if m.From == "" || m.To == "" {

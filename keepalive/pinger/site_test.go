@@ -233,6 +233,26 @@ func TestPingsOfASite(t *testing.T) {
 	}
 }
 
+// Pings have the upstream's key where the configuration has one, not the client's, and no log has it.
+func TestPingsWithTheUpstreamsKey(t *testing.T) {
+	const key = "sk-of-the-upstream"
+	t.Setenv("LLM_CACHE_TEST_UPSTREAM_KEY", key)
+	k := newKept(t)
+	k.load(keeping+`, "upstream": {"preset": "anthropic", "key": "{env.LLM_CACHE_TEST_UPSTREAM_KEY}"}`, "")
+	k.ask(1)
+	k.ask(2)
+	advance(wait)
+	k.wantPings(1, "near the end of the lifetime")
+	for i, r := range k.got {
+		if r.Header.Get("X-Api-Key") != key || len(r.Header["X-Api-Key"]) != 1 || r.Header["Authorization"] != nil {
+			t.Errorf("request %d has the headers %v", i, r.Header)
+		}
+	}
+	if log, err := os.ReadFile(k.log); err != nil || strings.Contains(string(log), key) {
+		t.Errorf("the log has the key, or cannot be read: %v", err)
+	}
+}
+
 // With two handlers in a row, one of which may be an edge, each pause is pinged once. The last
 // handler that serves the request sends the ping, with the body that it sent.
 func TestPingsOfTwoHandlers(t *testing.T) {

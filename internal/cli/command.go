@@ -24,7 +24,7 @@ func Root() caddycmd.Command {
 		Usage: "<command> [<flags>] [<path>...]",
 		Short: "Tools around the llm_cache handler",
 		CobraFunc: func(cmd *cobra.Command) {
-			cmd.AddCommand(DashboardCommand(), DemoCommand(), DoctorCommand(), SmoketestCommand(), StatuslineCommand(),
+			cmd.AddCommand(DashboardCommand(), DemoCommand(), DoctorCommand(), SmoketestCommand(), StatuslineCommand(), UserCommand(),
 				WrapCommand(), estimateCommand(), importCommand(), pricesCommand(), replayCommand(), explainCommand(),
 				report.Command(), compressor.Command())
 			cmd.RunE = whichCommand

@@ -7,6 +7,8 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -103,8 +105,9 @@ func (*cutSource) Close() error { return nil }
 func TestBudgetsReadAgain(t *testing.T) {
 	at := time.Now()
 	source := &cutSource{records: []audit.Record{
-		{At: at, Tenant: "a", User: "a", USD: 1},
-		{At: at, Tenant: "a", User: "anna", USD: 2},
+		{At: at, Turns: 1, Kind: audit.KindTurn, Tenant: "a", User: "a", USD: 1},
+		{At: at, Turns: 1, Kind: audit.KindTurn, Tenant: "a", User: "anna", USD: 2},
+		{At: at, Turns: 1, Kind: audit.KindTurn, Tenant: "b", User: "ben", Outcome: audit.Refused},
 	}}
 	sink := NewSink(shared.Process, func() (audit.Store, error) { return source, nil }, audit.Options{}, false,
 		zap.NewNop())
@@ -112,29 +115,34 @@ func TestBudgetsReadAgain(t *testing.T) {
 	t.Cleanup(func() { _ = sink.Close() })
 	a := &App{
 		instance: shared.Process, audit: new(AuditSQLite), auditShare: &AuditShare{Of: sink}, logger: zap.NewNop(),
-		Users: []User{{Name: "*", Budgets: []allowance.Budget{{Dollars: 10}}}},
+		Users: []User{
+			{Name: "*", Budgets: []allowance.Budget{{Dollars: 10, Per: allowance.Month}}}, {Name: "anna", Groups: []string{"web"}},
+		},
+		Groups: []Group{{Name: "web", Budgets: []allowance.Budget{{Dollars: 10, Per: allowance.Month}}}},
+		Site:   &Everything{Budgets: []allowance.Budget{{Requests: 10, Per: allowance.Month}}},
 	}
 	a.inForce(t)
-	spent := func() float64 {
+	spent := func() string {
 		a.adjustBudgets()
-		var sum float64
+		var all []string
 		for _, s := range sink.Ledger().Standings(&a.users.Load().Budgets, time.Now()) {
-			sum += s.Spent.Dollars
+			all = append(all, s.Account.String()+" "+s.Budget.Amount(s.Spent))
 		}
-		return sum
+		slices.Sort(all)
+		return strings.Join(all, ", ")
 	}
 	if err := a.openBudgets(); err != nil {
 		t.Fatalf("a store that cannot be read keeps Caddy down: %v", err)
 	}
-	if got := spent(); got != 0 {
+	if got := spent(); got != "" {
 		t.Errorf("half of what was spent counts: %v", got)
 	}
 	for range 2 {
 		if err := a.readSpent(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if got := spent(); got != 3 {
-			t.Errorf("spent: got %v, want 3", got)
+		if got := spent(); got != "anna $3.00, group web $2.00, this site 2 requests" {
+			t.Errorf("spent: got %v, want $3 of anna, a part of it without a name, $2 of the group and two requests", got)
 		}
 	}
 }

@@ -70,6 +70,9 @@ func readUsers(name string) (*usersFile, error) {
 	if len(text) > maxUsersFile {
 		return nil, fmt.Errorf("%s has more than %d bytes", name, maxUsersFile)
 	}
+	if len(text) == 0 { // the lexer calls it an error
+		return f, nil
+	}
 	tokens, err := caddyfile.Tokenize(text, name)
 	if err != nil {
 		return nil, err

@@ -108,6 +108,10 @@ func TestUsersFile(t *testing.T) {
 		if groups("anna") != "night" {
 			t.Errorf("a mended file is not read: %v", logs.All())
 		}
+		if write(""); groups("anna") != "" {
+			t.Error("an empty file has users")
+		}
+		write("user anna sk-anna {\n\tgroup night\n}\n")
 		a.audit = nil
 		logs.TakeAll()
 		write("user anna sk-anna {\n\tbudget $5 day\n}\n")

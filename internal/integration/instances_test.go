@@ -26,7 +26,7 @@ func TestTwoCaddys(t *testing.T) {
 	var sides []*side
 	for i, user := range []string{"ada", "grace"} {
 		s := &side{start(t, "respond 204"), user, int64(i+1) * 64 << 20}
-		s.load(s.optioned(fmt.Sprintf("memory %dMiB\nuser key-%s %s", s.size>>20, user, user), plain(u)+"\n"))
+		s.load(s.optioned(fmt.Sprintf("memory %dMiB\nuser %s key-%s", s.size>>20, user, user), plain(u)+"\n"))
 		s.host = "127.0.0.1:80"
 		sides = append(sides, s)
 	}
@@ -65,7 +65,7 @@ func TestTwoCaddys(t *testing.T) {
 	check(1)
 	sides[0].size = 32 << 20
 	sides[0].move()
-	sides[0].load(sides[0].optioned("memory 32MiB\nuser key-ada ada", plain(u)))
+	sides[0].load(sides[0].optioned("memory 32MiB\nuser ada key-ada", plain(u)))
 	check(0)
 	check(1)
 	sides[0].caddy.Stop(t)

@@ -49,7 +49,7 @@ func (u *UserEntry) Validate() error {
 		return errors.New("the name is missing")
 	case every && len(u.Keys) > 0:
 		return fmt.Errorf("%q: a placeholder that differs from request to request names users itself, without a key", u.Name)
-	case len(u.Keys) == 0 && isHash(u.Name, hashDigits), looksLikeKey(u.Name):
+	case isHash(u.Name, hashDigits), looksLikeKey(u.Name):
 		return errors.New("a key or its hash stands in the place of the name, which comes first")
 	case !every:
 		if err := ValidateName(u.Name); err != nil {

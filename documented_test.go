@@ -124,9 +124,9 @@ func TestMetricsAreDocumented(t *testing.T) {
 		texts.Write(text)
 	}
 	const prefix = "caddy_llm_cache_"
-	// Metrics by policy, format, person, model or site exist once they have a value.
+	// Metrics by policy, format, person, project, model or site exist once they have a value.
 	known := map[string]bool{"requests_total": true, "translations_total": true}
-	for _, by := range []string{"person", "model", "site"} {
+	for _, by := range []string{"person", "project", "model", "site"} {
 		for _, what := range []string{"cost_usd", "tokens", "turns"} {
 			known[by+"_"+what+"_total"] = true
 		}

@@ -328,6 +328,7 @@ func (x *exchange) prepare(r *http.Request) (why bypass) {
 	x.user = o.clients.users.OfTenant(r, o.userKey(), x.Tenant, x.Format.Traits().KeyHeader)
 	x.tellAll = o.clients.headers == HeadersFull || first(r.Header, headerMode) == string(HeadersFull)
 	x.began = time.Now()
+	x.record.Project = o.projectOf(r, view, x.session)
 	lifetime := sessioncache.LifetimeAsked
 	if o.keepalive != nil {
 		lifetime = o.keeper.Lifetime(o.keepalive, r, x.Tenant)

@@ -331,6 +331,9 @@ func (x *exchange) conclude(word string) {
 
 // stamp writes the headers of the answer, at the moment when it is released.
 func (x *exchange) stamp(h http.Header) {
+	if x.tap.Status/100 == 2 {
+		x.stampCap(h)
+	}
 	if !x.site.up.Headers {
 		return
 	}
@@ -361,6 +364,7 @@ func (x *exchange) stamp(h http.Header) {
 
 // stampEarly writes the headers that are known before the answer.
 func (x *exchange) stampEarly(h http.Header) {
+	x.stampCap(h)
 	switch {
 	case !x.site.up.Headers:
 	case x.tellAll:

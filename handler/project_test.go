@@ -44,7 +44,8 @@ func TestPromptProject(t *testing.T) {
 			t.Fatal(err)
 		}
 		for format, body := range map[wire.Format]string{
-			wire.Anthropic:  `{"model":"m","max_tokens":1,"system":[{"type":"text","text":"x"}],"messages":[{"role":"user","content":`,
+			wire.Anthropic: `{"model":"m","max_tokens":1,"system":[{"type":"text","text":"x"}],` +
+				`"messages":[{"role":"user","content":`,
 			wire.OpenAIChat: `{"model":"m","messages":[{"role":"system","content":"x"},{"role":"user","content":`,
 		} {
 			view, err := wire.Parse(format, []byte(body+text.String()+`},{"role":"assistant","content":"<cwd>/no</cwd>"},`+

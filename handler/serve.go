@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -60,10 +61,18 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 	}
 	if ok && o.records.sink != nil && o.records.sink.Refuses() {
 		o.records.count(outcomeUnrecorded)
+		if o.bounded() && format.Traits().Markers {
+			return denyUncounted(w, format)
+		}
 		return httpx.Fail(w, format, &translate.Failure{
 			Status: http.StatusServiceUnavailable, RetryAfter: recordRetry,
 			Message: "requests cannot be put on record at the moment, try again later",
 		})
+	}
+	if !ok && r.Method == http.MethodGet && o.bounded() && strings.HasSuffix(r.URL.Path, pathUsage) {
+		if served, err := o.serveUsage(w, r); served {
+			return err
+		}
 	}
 	paid := ok || isPaid(r)
 	if paid && o.bounded() { // a request that cannot be read is refused, too, once a budget is spent

@@ -20,6 +20,7 @@ var named = []string{
 	"budget_forecast_ratio", "budget_used_ratio",
 	"model_cost_usd_total", "model_tokens_total", "model_turns_total", "person_cost_usd_total", "person_tokens_total",
 	"person_turns_total",
+	"project_cost_usd_total", "project_tokens_total", "project_turns_total",
 	"requests_total", "site_cost_usd_total", "site_tokens_total", "site_turns_total", "translations_total",
 }
 

@@ -124,11 +124,11 @@ func TestMetricsAreDocumented(t *testing.T) {
 		texts.Write(text)
 	}
 	const prefix = "caddy_llm_cache_"
-	// Metrics by policy, format, person, model, site or budget exist once they have a value.
+	// Metrics by policy, format, person, project, model, site or budget exist once they have a value.
 	known := map[string]bool{
 		"requests_total": true, "translations_total": true, "budget_used_ratio": true, "budget_forecast_ratio": true,
 	}
-	for _, by := range []string{"person", "model", "site"} {
+	for _, by := range []string{"person", "project", "model", "site"} {
 		for _, what := range []string{"cost_usd", "tokens", "turns"} {
 			known[by+"_"+what+"_total"] = true
 		}

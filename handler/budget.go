@@ -73,20 +73,13 @@ func denySpent(
 	h.Set("X-Should-Retry", "false") // the SDKs of Anthropic and OpenAI obey it
 	if format.Traits().Markers {     // clients of the Messages API know of caps
 		at := strconv.FormatInt(v.Ends.Unix(), 10)
-		period := "daily"
-		switch v.Budget.Per {
-		case allowance.Week:
-			period = "weekly"
-		case allowance.Month:
-			period = "monthly"
-		}
 		h.Set("Retry-After", strconv.Itoa(resets))
 		for name, value := range map[string]string{
 			"Status": "rejected", "Reset": at, "Overage-Reset": at, "Overage-Utilization": "1",
 			"Overage-Surpassed-Threshold": "1",
-			"Overage-Period":              period, "Overage-Disabled-Reason": "org_spend_cap_reached",
+			"Overage-Period":              capPeriod(v.Budget), "Overage-Disabled-Reason": "org_spend_cap_reached",
 		} {
-			h.Set("Anthropic-Ratelimit-Unified-"+name, value)
+			h.Set(prefixCap+name, value)
 		}
 	} // elsewhere no Retry-After: Codex would wait for it in silence
 	if f.Status = spentStatus(agent); f.Status == http.StatusPaymentRequired {
@@ -102,11 +95,11 @@ func denySpent(
 // afford reserves the cost of a request in the budgets of its user, groups, project and site. If one is
 // spent, it answers the request and returns true.
 func (o *site) afford(
-	w http.ResponseWriter, r *http.Request, who tenant.User, view *wire.View, limit allowance.Spent,
+	w http.ResponseWriter, r *http.Request, who tenant.User, project string, view *wire.View, limit allowance.Spent,
 ) (*allowance.Reservation, bool, error) {
 	now := time.Now()
 	budgets := &o.clients.load().Budgets
-	reserved, v := o.records.sink.Ledger().Reserve(budgets, spenderOf(who), limit, now)
+	reserved, v := o.records.sink.Ledger().Reserve(budgets, spenderOf(who, project), limit, now)
 	if v.Budget != nil && (v.Refused || v.Share >= allowance.WarnAt[0]) {
 		w.Header().Set(headerBudget, fmt.Sprintf("%s, until %s", v.String(), v.Ends.Format(time.RFC3339)))
 	}
@@ -143,9 +136,9 @@ func (o *site) afford(
 	})
 }
 
-// spenderOf returns the accounts that a user's requests are charged to.
-func spenderOf(who tenant.User) allowance.Spender {
-	return allowance.Spender{Hash: who.Hash, User: who.Name, Groups: who.Groups}
+// spenderOf returns the accounts that a user's requests for a project are charged to.
+func spenderOf(who tenant.User, project string) allowance.Spender {
+	return allowance.Spender{Hash: who.Hash, User: who.Name, Groups: who.Groups, Project: project}
 }
 
 // denyUnknown answers that the models file has no price for a model, in words for the user and

@@ -106,6 +106,12 @@ var chain = [...]struct {
 			return p.site.up.Amend(next, p.Format)
 		},
 	},
+	{
+		"tags", conversing | sideRequest | pinging | folding, everySite,
+		func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+			return p.site.up.Untagged(next, p.Format, p.View)
+		},
+	},
 	{"length", unlooked | slotless, local, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return p.site.withLength(next)
 	}},

@@ -106,6 +106,13 @@ type Handler struct {
 	// one of them is empty is told apart by its credentials, too. Default: false.
 	IgnoreCredentials bool `json:"ignore_credentials,omitempty"`
 
+	// Project names the project of a request by placeholders, such as
+	// `{http.request.header.X-Project}`; the first that is not empty counts. Turns are counted
+	// by project on record, in the report, on the page and in metrics. Default: none. Without a
+	// value, the tags of a Claude Code request count, then the repository or folder in Codex's turn
+	// metadata, then the last element of the working directory in the prompt.
+	Project []string `json:"project,omitempty"`
+
 	// MaxBody is the size in bytes that a request body may have, as sent and
 	// after decoding its Content-Encoding. Larger ones are answered by 413.
 	// At most 1 GiB. Default: 33554432 (32 MiB).
@@ -356,6 +363,7 @@ type clients struct {
 	// refusesUnknown: requests for models without a price of their own are refused.
 	refusesUnknown bool
 	named          string // the request header that names the conversation
+	project        []string
 	headers        HeaderMode
 }
 
@@ -387,7 +395,7 @@ func (h *Handler) Open(store *state.State, sink *app.Sink, prices *pricing.Table
 		},
 		bypasses: bypasses{log: log, headers: up.Headers, met: strangersOf(store)},
 		pipe:     pipeline.New(h.Options, up.Rules()),
-		clients:  clients{named: h.SessionHeader, headers: h.Headers},
+		clients:  clients{named: h.SessionHeader, headers: h.Headers, project: h.Project},
 	}
 	s.pipe.Target, s.pipe.Manages, s.pipe.ToolBounds, s.pipe.Marks, s.pipe.TakesMarkers = up.Target, up.Manages,
 		up.ToolBounds, up.Marks, up.TakesMarkers

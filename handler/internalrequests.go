@@ -41,7 +41,7 @@ func (x *exchange) targets(r *http.Request, way selfrequest.Path) func(body []by
 	return func(body []byte) *selfrequest.Target {
 		t := selfrequest.NewTarget(r, body, x.Format, x.View.Model)
 		t.Way = way
-		t.User = x.user
+		t.User, t.Project = x.user, x.record.Project
 		return t
 	}
 }

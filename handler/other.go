@@ -56,6 +56,7 @@ func (o *site) serveOther(w http.ResponseWriter, r *http.Request, next caddyhttp
 	recorded := o.records.begin(time.Now(), who, audit.ClientName(first(r.Header, "User-Agent")),
 		&wire.View{Format: formatAt(r)}, false)
 	rec, host := &recorded, r.Host
+	rec.Project = o.configuredProject(r)
 	httpx.AskPlain(r.Header) // its usage cannot be read otherwise
 	t := &tailWriter{ResponseWriter: w}
 	err := next.ServeHTTP(t, r)

@@ -90,6 +90,7 @@ var values = [...]struct {
 	},
 	{header: headerPolicy, placeholder: "policy", of: func(x *exchange) value { return word(string(x.Edit.Policy)) }},
 	{log: "llm_user", of: func(x *exchange) value { return text(x.user.Name) }},
+	{log: "llm_project", of: func(x *exchange) value { return text(x.record.Project) }},
 	{log: "llm_model", of: func(x *exchange) value { return text(x.record.Model) }},
 	{header: "X-Llm-Cache-Model", parameter: "model", of: func(x *exchange) value { return text(x.record.BilledModel) }},
 	{header: "X-Llm-Cache-Assumed-From", of: func(x *exchange) value { return text(x.Edit.Rules().AssumedFrom) }},
@@ -258,11 +259,12 @@ func ended(of func(*audit.Record) value) func(x *exchange) value {
 	}
 }
 
-// open begins the record of the turn.
+// open begins the record of the turn. Its project is known since prepare.
 func (x *exchange) open() {
+	project := x.record.Project
 	x.record = x.site.records.begin(x.began, x.user, x.client, x.View, x.Edit.OffersTools())
 	r := &x.record
-	r.Session, r.Conversation, r.Policy = x.Session, x.Edit.Conversation, string(x.Edit.Policy)
+	r.Project, r.Session, r.Conversation, r.Policy = project, x.Session, x.Edit.Conversation, string(x.Edit.Policy)
 	r.OriginalTokens, r.SentTokens, r.Queue = int64(x.Edit.Prompt.OriginalTokens), int64(x.sent()), x.overhead
 	if s := x.site.records.sink; s != nil {
 		if x.sink = s.Pinned(); x.sink != nil {
@@ -329,6 +331,9 @@ func (x *exchange) conclude(word string) {
 
 // stamp writes the headers of the answer, at the moment when it is released.
 func (x *exchange) stamp(h http.Header) {
+	if x.tap.Status/100 == 2 {
+		x.stampCap(h)
+	}
 	if !x.site.up.Headers {
 		return
 	}
@@ -359,6 +364,7 @@ func (x *exchange) stamp(h http.Header) {
 
 // stampEarly writes the headers that are known before the answer.
 func (x *exchange) stampEarly(h http.Header) {
+	x.stampCap(h)
 	switch {
 	case !x.site.up.Headers:
 	case x.tellAll:

@@ -86,11 +86,13 @@ func (o *records) denied(r *http.Request, who tenant.User, v *wire.View, status 
 
 // internalRequest puts an internal request on record, sent along the route of r.
 func (o *site) internalRequest(r *http.Request, rec *audit.Record, u wire.Usage) {
-	who := selfrequest.Of(r).User
+	internal := selfrequest.Of(r)
+	who := internal.User
 	if who.Hash == "" { // its target has lain on disk
 		who = o.userOf(r)
 	}
-	rec.Tenant, rec.User, rec.Client = who.Hash, who.Name, audit.ClientName(r.UserAgent())
+	rec.Tenant, rec.User, rec.Project = who.Hash, who.Name, internal.Project
+	rec.Client = audit.ClientName(r.UserAgent())
 	rec.Policy, rec.Billed = string(o.records.policy), tokens(u)
 	rec.BilledModel = o.records.billed(rec.Model)
 	countTokens(u)

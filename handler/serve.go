@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -60,17 +61,25 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 	}
 	if ok && o.records.sink != nil && o.records.sink.Refuses() {
 		o.records.count(outcomeUnrecorded)
+		if o.bounded() && format.Traits().Markers {
+			return denyUncounted(w, format)
+		}
 		return httpx.Fail(w, format, &translate.Failure{
 			Status: http.StatusServiceUnavailable, RetryAfter: recordRetry,
 			Message: "requests cannot be put on record at the moment, try again later",
 		})
+	}
+	if !ok && r.Method == http.MethodGet && o.bounded() && strings.HasSuffix(r.URL.Path, pathUsage) {
+		if served, err := o.serveUsage(w, r); served {
+			return err
+		}
 	}
 	paid := ok || isPaid(r)
 	if paid || len(r.Header["Upgrade"]) > 0 {
 		next = o.onlyAllowed(next, r) // until the model has been read
 	}
 	if paid && o.bounded() { // a request that cannot be read is refused, too, once a budget is spent
-		reserved, refused, err := o.afford(w, r, o.userOf(r), &wire.View{Format: formatAt(r)}, allowance.Spent{Requests: 1})
+		reserved, refused, err := o.afford(w, r, o.userOf(r), "", &wire.View{Format: formatAt(r)}, allowance.Spent{Requests: 1})
 		if refused {
 			return err
 		}
@@ -231,7 +240,7 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request) error {
 		return o.denyUnknown(w, r, x.user, x.View)
 	}
 	if o.bounded() {
-		reserved, refused, err := o.afford(w, r, x.user, x.View, maxCost(x.Edit, &x.View.Reply))
+		reserved, refused, err := o.afford(w, r, x.user, x.record.Project, x.View, maxCost(x.Edit, &x.View.Reply))
 		if refused {
 			o.guard("giving up a request", x.Edit.Abandon)
 			return err
@@ -338,6 +347,7 @@ func (x *exchange) prepare(r *http.Request) (why bypass) {
 	x.user = o.clients.load().Users.OfTenant(r, o.userKey(), x.Tenant, x.Format.Traits().KeyHeader)
 	x.tellAll = o.clients.headers == HeadersFull || first(r.Header, headerMode) == string(HeadersFull)
 	x.began = time.Now()
+	x.record.Project = o.projectOf(r, view, x.session)
 	lifetime := sessioncache.LifetimeAsked
 	if o.keepalive != nil {
 		lifetime = o.keeper.Lifetime(o.keepalive, r, x.Tenant)

@@ -30,11 +30,12 @@ type Session struct {
 	id       string
 	upstream string
 	tenant   Tenant
-	runs     *Runs                // of the store
-	outlives atomic.Bool          // snapshots of it are taken
-	claimed  atomic.Bool          // there is a snapshot from before its first commit
-	deleted  atomic.Bool          // no further snapshot may be written
-	warmed   atomic.Bool          // it was pinged since the process began
+	runs     *Runs       // of the store
+	outlives atomic.Bool // snapshots of it are taken
+	claimed  atomic.Bool // there is a snapshot from before its first commit
+	deleted  atomic.Bool // no further snapshot may be written
+	warmed   atomic.Bool // it was pinged since the process began
+	project  atomic.Pointer[string]
 	pending  []*Conversation      // claims without an outcome
 	merges   uint64               // number of merges with other processes' copies
 	saved    uint64               // a hash of the snapshot that was published last
@@ -128,6 +129,18 @@ func (s *Session) Tenant() Tenant { return s.tenant }
 func (s *Session) IsNamed(id string) bool {
 	return Key{Tenant: s.tenant, Upstream: s.upstream, ID: id}.digest() == s.digest
 }
+
+// Project returns the name of the project that the session works on, "" while it is not known.
+// Snapshots leave it out: the next request tells it again.
+func (s *Session) Project() string {
+	if p := s.project.Load(); p != nil {
+		return *p
+	}
+	return ""
+}
+
+// SetProject names the project that the session works on.
+func (s *Session) SetProject(name string) { s.project.Store(&name) }
 
 // Number orders sessions by the commit of their first request. A store assigns it once; 0 before.
 func (s *Session) Number() uint64 { return s.number.Load() }

@@ -48,7 +48,7 @@ func (s *Sink) Spend(r *audit.Record, groups []string) {
 
 // spenderOf returns the accounts that a record is charged to.
 func spenderOf(r *audit.Record, groups []string) allowance.Spender {
-	return allowance.Spender{Hash: r.Tenant, User: r.User, Groups: groups}
+	return allowance.Spender{Hash: r.Tenant, User: r.User, Groups: groups, Project: r.Project}
 }
 
 // spent returns the cost of a record. Requests are counted when they begin.

@@ -24,16 +24,16 @@ import (
 
 // turns counts the turns of an instance, recorded or not.
 type turns struct {
-	today                   *audit.Tally
-	byUser, byModel, bySite *dimension
-	seeded                  atomic.Bool // the turns on record before the process began are counted
+	today                              *audit.Tally
+	byUser, byProject, byModel, bySite *dimension
+	seeded                             atomic.Bool // the turns on record before the process began are counted
 }
 
 func turnsOf(i *shared.Instance) *turns {
 	return shared.Part(i, func() *turns {
 		return &turns{
-			today: audit.NewTally(time.Now), byUser: newDimension("person", 200), byModel: newDimension("model", 100),
-			bySite: newDimension("site", 100),
+			today: audit.NewTally(time.Now), byUser: newDimension("person", 200),
+			byProject: newDimension("project", 100), byModel: newDimension("model", 100), bySite: newDimension("site", 100),
 		}
 	})
 }
@@ -41,7 +41,7 @@ func turnsOf(i *shared.Instance) *turns {
 func init() { // a variable would put these into the initialization order
 	metric.Each(func(i *shared.Instance) (all []prometheus.Collector) {
 		t := turnsOf(i)
-		for _, d := range [...]*dimension{t.byUser, t.byModel, t.bySite} {
+		for _, d := range [...]*dimension{t.byUser, t.byProject, t.byModel, t.bySite} {
 			all = append(all, d.cost, d.tokens, d.turns)
 		}
 		return all
@@ -96,6 +96,7 @@ func Count(i *shared.Instance, r *audit.Record, host string) {
 		}
 	}
 	t.byUser.count(r.User, r)
+	t.byProject.count(r.ProjectName(), r)
 	t.byModel.count(r.ModelName(), r)
 	t.bySite.count(siteOf(host), r)
 	t.today.Add(r)

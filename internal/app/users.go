@@ -55,7 +55,7 @@ type Group struct {
 type Project struct {
 	// Name is the project's name, or `*` for each project without an entry by name.
 	Name string `json:"name"`
-	// Budgets limit the spending for the project. Default: none.
+	// Budgets limit the spending for the project, in dollars or tokens. Default: none.
 	Budgets []allowance.Budget `json:"budgets,omitempty"`
 }
 
@@ -180,6 +180,10 @@ func (g *Group) Validate() error {
 func (p *Project) Validate() error {
 	if err := tenant.ValidateName(p.Name); err != nil {
 		return err
+	}
+	// Requests are counted as they arrive, when their project is not known yet.
+	if slices.ContainsFunc(p.Budgets, func(b allowance.Budget) bool { return b.Requests > 0 }) {
+		return fmt.Errorf("%s: a budget of a project must be dollars or tokens, got requests", p.Name)
 	}
 	return validLimits(p.Name, p.Budgets, nil)
 }

@@ -393,7 +393,7 @@ func TestLedger(t *testing.T) {
 		}
 		var groups summary.Sum
 		for _, g := range s.Groups {
-			groups.Join(g)
+			groups.Join(g.Sum)
 		}
 		if got := of(s.Total); !got.agrees(want) || !of(&groups).agrees(want) {
 			t.Errorf("report by %s: got %+v, groups %+v, want %+v", by, got, of(&groups), want)

@@ -28,10 +28,12 @@ import (
 type Target struct {
 	Open
 	// User is the user of the client's request, empty for a target restored from disk.
-	User   tenant.User
-	remote string
-	tls    *tls.ConnectionState
-	secret *keepalive.Credential
+	User tenant.User
+	// Project is the project of the client's request, empty likewise.
+	Project string
+	remote  string
+	tls     *tls.ConnectionState
+	secret  *keepalive.Credential
 }
 
 // Open is the part of a target that may be stored on disk. It has neither credentials nor the

@@ -50,6 +50,9 @@ type View struct {
 	// Session is the conversation id that the body carries, if any: the
 	// session_id in metadata.user_id, prompt_cache_key, or conversation.
 	Session string
+	// Tags is the value of tags (Messages API): labels for usage reports, which change nothing in the
+	// response.
+	Tags rawjson.Span
 
 	// Reply, Conversation and Caching are the client's options beside the prompt.
 	Reply        Reply

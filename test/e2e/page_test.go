@@ -154,14 +154,14 @@ func TestPage(t *testing.T) {
 		}
 	}
 
-	// By keys alone: to the sessions, and the second of the three groupings.
+	// By keys alone: to the sessions, and the third of the four groupings.
 	var skip, by string
 	v.run(t, "keys", chromedp.Evaluate(`document.activeElement.blur()`, nil), chromedp.KeyEvent(kb.Tab),
 		chromedp.Evaluate(`document.activeElement.className`, &skip),
-		chromedp.Focus("#tab-people", chromedp.ByQuery), chromedp.KeyEvent(kb.ArrowRight),
+		chromedp.Focus("#tab-people", chromedp.ByQuery), chromedp.KeyEvent(kb.ArrowRight+kb.ArrowRight),
 		chromedp.Evaluate(`document.activeElement.id + document.activeElement.getAttribute("aria-selected")`, &by))
 	if rows := v.text(t, "#rows"); skip != "skip" || by != "tab-clientstrue" || !strings.Contains(rows, "claude-code") {
-		t.Errorf("the first key leads to %q, the right arrow to %q, and shows %s", skip, by, rows)
+		t.Errorf("the first key leads to %q, the right arrow, twice, to %q, and shows %s", skip, by, rows)
 	}
 	var html string
 	v.run(t, "what it holds", chromedp.Evaluate(`document.documentElement.outerHTML`, &html))

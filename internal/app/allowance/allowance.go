@@ -21,6 +21,9 @@ type Ledger interface {
 	Reserve(b *Budgets, s Spender, amount Spent, now time.Time) (*Reservation, Verdict)
 	// Add charges a cost to all accounts of the spender, at the end of the request.
 	Add(s Spender, at time.Time, amount Spent, now time.Time)
+	// Cap returns the fullest budget of the spender that refuses requests for a day or longer once it is
+	// used up, with a nil Budget if there is none.
+	Cap(b *Budgets, s Spender, now time.Time) Verdict
 	// Standings returns the budgets in use, the smallest remaining share first.
 	Standings(b *Budgets, now time.Time) []Standing
 }
@@ -258,6 +261,29 @@ func (l *Spending) Reserve(b *Budgets, s Spender, amount Spent, now time.Time) (
 			l.drop(p.name, p.account)
 		}
 	}}, worst
+}
+
+// Cap implements [Ledger].
+func (l *Spending) Cap(b *Budgets, s Spender, now time.Time) (fullest Verdict) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for name := range s.accounts {
+		budgets := b.For(name)
+		if len(budgets) == 0 {
+			continue
+		}
+		a := l.account(name, s.Hash, now)
+		for i := range budgets {
+			if !budgets[i].Caps() {
+				continue
+			}
+			if v := a.verdict(name, &budgets[i], now); fullest.Budget == nil || v.Share > fullest.Share {
+				fullest = v
+			}
+		}
+		l.drop(name, a)
+	}
+	return fullest
 }
 
 // worse reports whether a verdict tells more: refusals first, those for longer before those that end

@@ -408,3 +408,35 @@ func TestMadeUpNames(t *testing.T) {
 		t.Errorf("got %+v, want the $5 of anna", all)
 	}
 }
+
+// TestCap: the fullest hard budget by day, week or month is the cap, whatever soft and short ones say. Looking
+// at it counts nothing and warns of nothing.
+func TestCap(t *testing.T) {
+	now := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+	var l Spending
+	l.Add(Spender{User: "anna", Groups: []string{"web"}, Project: "shop"}, now, Spent{Dollars: 8, Tokens: 80}, now)
+	for name, c := range map[string]struct {
+		user, group, project []Budget
+		want                 Account
+	}{
+		"none":    {},
+		"soft":    {user: []Budget{{Dollars: 10, Soft: true}}},
+		"short":   {user: []Budget{{Dollars: 10, Per: Hour}, {Tokens: 100, Per: Minute}}},
+		"day":     {user: []Budget{{Dollars: 10}, {Dollars: 9, Soft: true}}, want: Account{User, "anna"}},
+		"group":   {user: []Budget{{Dollars: 10}}, group: []Budget{{Dollars: 9, Per: Week}}, want: Account{Group, "web"}},
+		"project": {group: []Budget{{Dollars: 90, Per: Week}}, project: []Budget{{Tokens: 85, Per: Month}}, want: Account{Project, "shop"}},
+	} {
+		var b Budgets
+		b.Add(Account{User, "anna"}, c.user...)
+		b.Add(Account{Group, "web"}, c.group...)
+		b.Add(Account{Project, Each}, c.project...)
+		s := Spender{User: "anna", Groups: []string{"web"}, Project: "shop"}
+		if v := l.Cap(&b, s, now); v.Account != c.want || (v.Budget != nil) != (c.want != Account{}) {
+			t.Errorf("%s: got %+v, want the cap of %v", name, v, c.want)
+		}
+		r, v := l.Reserve(&b, s, Spent{Requests: 1}, now)
+		if r.Release(); v.Refused {
+			t.Errorf("%s: got %+v, want a reservation", name, v)
+		}
+	}
+}

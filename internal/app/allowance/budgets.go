@@ -86,6 +86,9 @@ func (b *Budget) Period() string { return string(b.Per.orDay()) }
 // run: clients wait and try again.
 func (b *Budget) Limits() bool { return b.Per == Minute }
 
+// Caps reports whether the budget refuses requests for a day or longer once it is used up.
+func (b *Budget) Caps() bool { return !b.Soft && b.Per != Minute && b.Per != Hour }
+
 // The units of budgets.
 const (
 	dollars = iota

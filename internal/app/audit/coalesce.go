@@ -7,7 +7,8 @@ package audit
 const maxGroups = 256
 
 type group struct {
-	tenant, user, client         string
+	tenant, user, project        string
+	client                       string
 	model, billed                string
 	clientFormat, upstreamFormat string
 	kind, policy, outcome        string
@@ -18,7 +19,7 @@ type groups map[group]*Record
 
 func (g groups) add(r *Record) {
 	key := group{
-		r.Tenant, r.User, r.Client, r.Model, r.BilledModel, r.ClientFormat, r.UpstreamFormat, r.Kind, r.Policy,
+		r.Tenant, r.User, r.Project, r.Client, r.Model, r.BilledModel, r.ClientFormat, r.UpstreamFormat, r.Kind, r.Policy,
 		r.Outcome, r.AssumedFrom, r.PricesOf,
 	}
 	sum := g[key]
@@ -29,7 +30,7 @@ func (g groups) add(r *Record) {
 	if sum == nil {
 		sum = &Record{
 			ID: NewID(r.At), At: r.At, Kind: key.kind, Outcome: key.outcome, Policy: key.policy,
-			Tenant: key.tenant, User: key.user, Client: key.client, Model: key.model, BilledModel: key.billed,
+			Tenant: key.tenant, User: key.user, Project: key.project, Client: key.client, Model: key.model, BilledModel: key.billed,
 			ClientFormat: key.clientFormat, UpstreamFormat: key.upstreamFormat, AssumedFrom: key.assumedFrom,
 			PricesOf: key.pricesOf,
 		}

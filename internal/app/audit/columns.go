@@ -12,7 +12,7 @@ import (
 
 // columns are the columns of the table of turns in every database, in the order of values and targets.
 var columns = []string{
-	"id", "at", "turns", "kind", "tenant", "user_id", "session", "conversation", "client", "model", "client_format",
+	"id", "at", "turns", "kind", "tenant", "user_id", "project", "session", "conversation", "client", "model", "client_format",
 	"upstream_format",
 	"policy", "stream", "original_tokens", "sent_tokens",
 	"uncached", "write_5m", "write_1h", "read", "read_estimated", "output", "estimated", "client_uncached",
@@ -35,7 +35,7 @@ func (r *Record) values(id, at any) []any {
 	}
 	b, c := &r.Billed, &r.ClientBilled
 	return []any{
-		id, at, r.Turns, r.Kind, r.Tenant, r.User, r.Session, int64(r.Conversation), r.Client, r.Model, r.ClientFormat,
+		id, at, r.Turns, r.Kind, r.Tenant, r.User, r.Project, r.Session, int64(r.Conversation), r.Client, r.Model, r.ClientFormat,
 		r.UpstreamFormat,
 		r.Policy, r.Stream, r.OriginalTokens, r.SentTokens,
 		b.Uncached, b.Write5m, b.Write1h, b.Read, r.ReadEstimated, b.Output, r.Estimated, c.Uncached, c.Write5m, c.Write1h,
@@ -52,7 +52,7 @@ func (r *Record) values(id, at any) []any {
 func (r *Record) targets(id, at any) []any {
 	b, c := &r.Billed, &r.ClientBilled
 	return []any{
-		id, at, &r.Turns, &r.Kind, &r.Tenant, &r.User, &r.Session, &r.Conversation, &r.Client, &r.Model, &r.ClientFormat,
+		id, at, &r.Turns, &r.Kind, &r.Tenant, &r.User, &r.Project, &r.Session, &r.Conversation, &r.Client, &r.Model, &r.ClientFormat,
 		&r.UpstreamFormat,
 		&r.Policy, &r.Stream, &r.OriginalTokens, &r.SentTokens,
 		&b.Uncached, &b.Write5m, &b.Write1h, &b.Read, &r.ReadEstimated, &b.Output, &r.Estimated, &c.Uncached, &c.Write5m,

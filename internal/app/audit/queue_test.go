@@ -80,7 +80,7 @@ func (s *shelf) attempts() int {
 func sample(n int) *Record {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC).Add(time.Duration(n) * time.Millisecond)
 	return &Record{
-		ID: NewID(at), At: at, Turns: 1, Kind: KindTurn, Tenant: "aabb", User: "alice", Session: fmt.Sprint("s", n),
+		ID: NewID(at), At: at, Turns: 1, Kind: KindTurn, Tenant: "aabb", User: "alice", Project: "shop", Session: fmt.Sprint("s", n),
 		Client: "claude-code",
 		Model:  "claude-opus-4-6", ClientFormat: "anthropic", UpstreamFormat: "anthropic", Policy: "cost_aware",
 		OriginalTokens: 100, SentTokens: 80,

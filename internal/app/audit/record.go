@@ -116,6 +116,8 @@ type Record struct {
 	Tenant string `json:"tenant"`
 	// User is the id of the authenticated user ({http.auth.user.id}), or else the tenant.
 	User string `json:"user"`
+	// Project is the name of the project that the client works on, at most 64 bytes, "" if unknown.
+	Project string `json:"project,omitempty"`
 	// Session is the public id of the session, as on the admin API.
 	Session string `json:"session"`
 	// Conversation numbers the conversations of a session.
@@ -244,6 +246,17 @@ func (r *Record) ModelName() string {
 	return r.Model + " → " + r.BilledModel
 }
 
+// None is the name of turns without a project.
+const None = "(none)"
+
+// ProjectName is the project's name, None if it is unknown.
+func (r *Record) ProjectName() string {
+	if r.Project == "" {
+		return None
+	}
+	return r.Project
+}
+
 // IsTurn reports whether a client sent the request. Continuations, pings and other internal
 // requests cost tokens and are no turns.
 func (r *Record) IsTurn() bool {
@@ -329,7 +342,7 @@ const maxText = 256
 // clean makes texts and numbers from clients and upstreams fit for any store.
 func (r *Record) clean() {
 	// A record that the store rejects would block all later ones.
-	for _, s := range [...]*string{&r.User, &r.Client, &r.Model, &r.StopReason, &r.Reason, &r.Break} {
+	for _, s := range [...]*string{&r.User, &r.Project, &r.Client, &r.Model, &r.StopReason, &r.Reason, &r.Break} {
 		*s = Bounded(*s)
 	}
 	for _, f := range [...]*float64{&r.Cost, &r.ClientCost, &r.USD, &r.ClientUSD} {

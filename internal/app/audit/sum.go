@@ -188,8 +188,8 @@ func (s *Sum) Join(o *Sum) {
 }
 
 const (
-	// maxNames bounds the users, clients and models of a day that are told apart: clients choose
-	// the names of the latter two. Others counts the rest.
+	// maxNames bounds the users, projects, clients and models of a day that are told apart: clients
+	// choose the names of the latter three. Others counts the rest.
 	maxNames = 500
 	// maxSessions bounds the sessions with a known user.
 	maxSessions = 4096
@@ -213,6 +213,7 @@ type Tally struct {
 	users    map[string]*Sum
 	clients  map[string]*Sum
 	models   map[string]*Sum
+	projects map[string]*Sum
 	hours    [hours]Hour // by the hour of the epoch, modulo their number
 	sessions map[string]Identity
 }
@@ -253,7 +254,7 @@ func (t *Tally) turnOver() {
 		return
 	}
 	t.day, t.ends, t.total = day, time.Date(y, m, d+1, 0, 0, 0, 0, now.Location()), Sum{}
-	t.users, t.clients, t.models = map[string]*Sum{}, map[string]*Sum{}, map[string]*Sum{}
+	t.users, t.clients, t.models, t.projects = map[string]*Sum{}, map[string]*Sum{}, map[string]*Sum{}, map[string]*Sum{}
 }
 
 // Add counts a record. It does not retain it.
@@ -291,6 +292,7 @@ func (t *Tally) count(r *Record) {
 	of(t.users, r.User, limit).Add(r)
 	of(t.clients, r.Client, limit).Add(r)
 	of(t.models, r.ModelName(), limit).Add(r)
+	of(t.projects, r.ProjectName(), limit).Add(r)
 	if r.User == r.Tenant {
 		return
 	}
@@ -348,10 +350,12 @@ type Today struct {
 	Total Sum `json:"total"`
 	// Hours are the last 24 hours, the oldest first. Hours without turns are left out.
 	Hours []Hour `json:"hours"`
-	// Users, Clients and Models are the sums by user, client and model, the largest saving first.
-	Users   []Sum `json:"people"`
-	Clients []Sum `json:"clients"`
-	Models  []Sum `json:"models"`
+	// Users, Projects, Clients and Models are the sums by user, project, client and model, the largest
+	// saving first.
+	Users    []Sum `json:"people"`
+	Projects []Sum `json:"projects"`
+	Clients  []Sum `json:"clients"`
+	Models   []Sum `json:"models"`
 }
 
 // Today returns the sums of today.
@@ -361,7 +365,7 @@ func (t *Tally) Today() Today {
 	t.turnOver()
 	d := Today{
 		Since: t.day, Total: t.total, Hours: []Hour{},
-		Users: sorted(t.users), Clients: sorted(t.clients), Models: sorted(t.models),
+		Users: sorted(t.users), Projects: sorted(t.projects), Clients: sorted(t.clients), Models: sorted(t.models),
 	}
 	d.Zone, _ = t.day.Zone()
 	if !t.seeded && t.began.After(t.day) {

@@ -6,8 +6,10 @@ package report
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,16 +24,19 @@ import (
 // Command returns the subcommand `report` of `caddy llm-cache`.
 func Command() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "report [--since <duration>] [--by user|model|client|session|day] [--store <path or DSN>] [--html <file>] " +
-			"[--json]",
+		Use: "report [--since <duration>] [--by user,project,model,client,session,day] [--format text|json|csv] " +
+			"[--store <path or DSN>] [--html <file>]",
 		Short: "Tells from the audit records what was saved, net",
 		Long: `
 Reads the records that the global option audit of llm_cache keeps, and prints
 what the turns cost, what the clients' own bytes would have cost, and the net
-saving, by user, model, client, session or day.
+saving, by user, project, model, client, session or day, or by several of them.
 
 The store is a SQLite file, a file of JSON lines (.jsonl), or a PostgreSQL
 connection string or URL; by default the SQLite file in Caddy's data directory.
+
+With --format csv a spreadsheet can read it: a line for each group, with costs in
+US dollars and in uncached input tokens. --format json has the same and more.
 
 With --html a page with charts is written, too. It needs nothing but itself.
 `,
@@ -39,11 +44,12 @@ With --html a page with charts is written, too. It needs nothing but itself.
 		RunE: subcommand.Run(run),
 	}
 	cmd.Flags().String("since", "7d", "How far back to look, such as 24h or 30d")
-	cmd.Flags().String("by", "user", "What to group by: user, model, client, session, day")
+	cmd.Flags().String("by", "user", "What to group by, separated by commas: "+strings.Join(Keys, ", "))
+	cmd.Flags().String("format", "text", "How to print the report: text, json, csv")
 	cmd.Flags().String("store", "",
 		"SQLite file, .jsonl file, or PostgreSQL connection string or URL. Default: the SQLite file in Caddy's data directory")
 	cmd.Flags().String("html", "", "File to write a page with charts to")
-	cmd.Flags().Bool("json", false, "Print the report as JSON")
+	cmd.Flags().Bool("json", false, "The same as --format json")
 	return cmd
 }
 
@@ -51,6 +57,14 @@ func run(cmd *cobra.Command, f caddycmd.Flags) error {
 	back, err := caddy.ParseDuration(f.String("since"))
 	if err != nil || back <= 0 {
 		return fmt.Errorf("since: %q is not a duration above zero", f.String("since"))
+	}
+	format := f.String("format")
+	if f.Bool("json") {
+		format = "json"
+	}
+	write := writers[format]
+	if write == nil {
+		return fmt.Errorf("format must be text, json or csv, got %q", format)
 	}
 	name := f.String("store")
 	if name == "" {
@@ -78,8 +92,10 @@ func run(cmd *cobra.Command, f caddycmd.Flags) error {
 			return err
 		}
 	}
-	if f.Bool("json") {
-		return s.WriteJSON(cmd.OutOrStdout())
-	}
-	return s.WriteText(cmd.OutOrStdout())
+	return write(s, cmd.OutOrStdout())
+}
+
+// writers are the formats of the report.
+var writers = map[string]func(*Summary, io.Writer) error{
+	"text": (*Summary).WriteText, "json": (*Summary).WriteJSON, "csv": (*Summary).WriteCSV,
 }

@@ -33,8 +33,13 @@ func (s *Summary) WriteHTML(w io.Writer) error {
 		"ms":       milliseconds,
 		"none":     s.unpriced,
 		"assumed":  s.assumed,
-		"groups":   func() []*Sum { return s.Groups[:min(len(s.Groups), shown)] },
-		"charts":   s.charts,
+		"groups": func() (sums []*Sum) {
+			for _, g := range s.Groups[:min(len(s.Groups), shown)] {
+				sums = append(sums, g.Sum)
+			}
+			return sums
+		},
+		"charts": s.charts,
 	}).Parse(page)
 	if err != nil {
 		return fmt.Errorf("report: %w", err)

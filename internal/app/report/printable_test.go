@@ -26,7 +26,7 @@ func TestPrintable(t *testing.T) {
 // Names of clients steer no terminal that shows the JSON, and keep their values.
 func TestJSONIsPrintable(t *testing.T) {
 	const name = "a\x1b[31m\u007fb\u009b1mé\u0085"
-	s := &Summary{Groups: []*Sum{{Name: name}}}
+	s := &Summary{Groups: []*Group{{Sum: &Sum{Name: name}}}}
 	var b strings.Builder
 	if err := s.WriteJSON(&b); err != nil {
 		t.Fatal(err)

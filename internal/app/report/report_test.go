@@ -259,10 +259,78 @@ func TestCommand(t *testing.T) {
 	for _, args := range [][]string{
 		{"--store", path, "--since", "x"},
 		{"--store", path, "--by", "x"},
+		{"--store", path, "--by", ""},
+		{"--store", path, "--by", "user,user"},
+		{"--store", path, "--format", "xml"},
 		{"--store", path + "no"},
 	} {
 		if _, err := run(args...); err == nil {
 			t.Errorf("%v is no error", args)
+		}
+	}
+}
+
+// TestExport: who spent what by several keys, as a table, CSV and JSON. A user has one line for each
+// project, also for the time before the user had a name.
+func TestExport(t *testing.T) {
+	turn := func(tenant, user, project, model string, usd float64) *audit.Record {
+		return &audit.Record{
+			At: now, Turns: 1, Kind: audit.KindTurn, Tenant: tenant, User: user, Project: project, Model: model,
+			Billed: audit.Tokens{Uncached: 1, Write5m: 2, Write1h: 3, Read: 4, Output: 5}, USD: usd, ClientUSD: 2 * usd,
+			Cost: 10, ClientCost: 20, Outcome: audit.Completed,
+		}
+	}
+	refused := turn("2", "ben", "", "", 0)
+	refused.Outcome = audit.Refused
+	records := list{
+		turn("1", "1", "shop", "claude-opus-5-5", 4), turn("1", "anna", "shop", "claude-opus-5-5", 4),
+		turn("1", "anna", "blog", "claude-opus-5-5", 3), turn("1", "anna", "blog", "gpt-6.1", 2),
+		turn("2", "ben", "=cmd|' /C calc'!A0", "a,\"b\"\x1b[31m", 1), refused,
+	}
+	s, err := Summarise(t.Context(), records, time.Time{}, "user, project,model")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var csv, text, page, object bytes.Buffer
+	if err := errors.Join(s.WriteCSV(&csv), s.WriteText(&text), s.WriteHTML(&page), s.WriteJSON(&object)); err != nil {
+		t.Fatal(err)
+	}
+	const want = `user,project,model,turns,failed,interrupted,refused,unpriced,uncached_tokens,write_5m_tokens,` +
+		`write_1h_tokens,read_tokens,output_tokens,usd,client_usd,cost,client_cost
+anna,shop,claude-opus-5-5,2,0,0,0,0,2,4,6,8,10,8.000000,16.000000,20.000000,40.000000
+anna,blog,claude-opus-5-5,1,0,0,0,0,1,2,3,4,5,3.000000,6.000000,10.000000,20.000000
+anna,blog,gpt-6.1,1,0,0,0,0,1,2,3,4,5,2.000000,4.000000,10.000000,20.000000
+ben,'=cmd|' /C calc'!A0,"a,""b""[31m",1,0,0,0,0,1,2,3,4,5,1.000000,2.000000,10.000000,20.000000
+ben,(none),(none),0,0,0,1,0,0,0,0,0,0,0.000000,0.000000,0.000000,0.000000
+`
+	if csv.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", csv.String(), want)
+	}
+	if got := regexp.MustCompile(` +`).ReplaceAllString(text.String(), " "); !strings.Contains(got,
+		"user project model turns") || !strings.Contains(got, "anna blog gpt-6.1 1 0") || !strings.Contains(got, " total 5 0") {
+		t.Errorf("got\n%s", text.String())
+	}
+	if !strings.Contains(page.String(), "anna / blog / gpt-6.1") {
+		t.Error("the page lacks a group")
+	}
+	var got struct {
+		By     string
+		Groups []struct {
+			Name string
+			Keys map[string]string
+			USD  float64
+		}
+	}
+	if err := json.Unmarshal(object.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	if g := got.Groups[0]; got.By != "user,project,model" || len(got.Groups) != 5 || g.USD != 8 ||
+		g.Name != "anna / shop / claude-opus-5-5" || g.Keys["project"] != "shop" || len(g.Keys) != 3 {
+		t.Errorf("got %+v", got)
+	}
+	for by, want := range map[string]int{"project": 4, "day,user": 2, "user": 2, "client": 1} {
+		if s, err := Summarise(t.Context(), records, time.Time{}, by); err != nil || len(s.Groups) != want {
+			t.Errorf("by %s: got %d groups, %v, want %d", by, len(s.Groups), err, want)
 		}
 	}
 }

@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package report sums up the net savings in the audit records: as a table, as JSON, and as a
+// Package report sums up the net savings in the audit records: as a table, as JSON, as CSV, and as a
 // self-contained page of HTML.
 package report
 
@@ -9,15 +9,17 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 )
 
 // Keys are the keys that records can be grouped by.
-var Keys = []string{"user", "model", "client", "session", "day"}
+var Keys = []string{"user", "project", "model", "client", "session", "day"}
 
 // Sum is the sum of turns.
 type Sum = audit.Sum
@@ -27,6 +29,13 @@ func share(part, whole float64) float64 {
 		return 0
 	}
 	return part / whole
+}
+
+// Group is the sum of the turns with the same values of the keys in [Summary.By].
+type Group struct {
+	// Keys are the values by key. The name of the sum has them all.
+	Keys map[string]string `json:"keys,omitempty"`
+	*Sum
 }
 
 // Part is a named part of a sum.
@@ -55,10 +64,10 @@ type Summary struct {
 	// Since and Until bound the time span.
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until"`
-	// By is the key of Groups.
+	// By has the keys of Groups, separated by commas.
 	By string `json:"by"`
 	// Groups are the sums, the largest saving first, days in order.
-	Groups []*Sum `json:"groups"`
+	Groups []*Group `json:"groups"`
 	// Total is the sum of all groups.
 	Total *Sum `json:"total"`
 	// Unpriced are the models without a known price, the dearest first. Their costs, in uncached
@@ -113,14 +122,15 @@ func (v *reservoir) at(q float64) float64 {
 	return v.values[int(q*float64(len(v.values)-1)+0.5)]
 }
 
-// Summarise sums up the records since a time, grouped by one of Keys.
+// Summarise sums up the records since a time, grouped by some of Keys, separated by commas.
 func Summarise(ctx context.Context, from audit.Source, since time.Time, by string) (*Summary, error) {
-	key, err := keyOf(by)
+	keys, err := keysOf(by)
 	if err != nil {
 		return nil, err
 	}
-	s := &Summary{Since: since, Until: time.Now(), By: by, Total: &Sum{Name: "total"}}
-	groups, days, unpriced, assumed := map[string]*Sum{}, map[string]*Sum{}, map[string]*Sum{}, map[string]*Sum{}
+	s := &Summary{Since: since, Until: time.Now(), By: strings.Join(keys, ","), Total: &Sum{Name: "total"}}
+	grouped := groups{keys: keys, of: map[string]*Group{}}
+	days, unpriced, assumed := map[string]*Sum{}, map[string]*Sum{}, map[string]*Sum{}
 	stages, epochs, breaks := parts{}, parts{}, parts{}
 	folds := map[conversation]parts{}     // folded tokens by epoch
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a fair choice, the same every time
@@ -135,7 +145,7 @@ func Summarise(ctx context.Context, from audit.Source, since time.Time, by strin
 			}
 		}
 		s.Total.Add(r)
-		sum(groups, key(r)).Add(r)
+		grouped.at(func(key string) string { return keyFuncs[key](r) }).Add(r)
 		sum(days, day(r)).Add(r)
 		if r.Unpriced() {
 			sum(unpriced, r.ModelName()).Add(r)
@@ -172,17 +182,10 @@ func Summarise(ctx context.Context, from audit.Source, since time.Time, by strin
 	if err != nil {
 		return nil, err
 	}
-	if by == "user" {
-		rename(groups, names)
-	}
-	s.Groups, s.Days, s.Unpriced, s.Assumed = sorted(groups), sorted(days), sorted(unpriced), sorted(assumed)
+	grouped.rename(names)
+	s.Groups, s.Days, s.Unpriced, s.Assumed = grouped.sorted(), sorted(days), sorted(unpriced), sorted(assumed)
 	slices.SortStableFunc(s.Unpriced, func(a, b *Sum) int { return cmp.Compare(b.Cost, a.Cost) })
-	byName := func(a, b *Sum) int { return cmp.Compare(a.Name, b.Name) }
-	slices.SortFunc(s.Days, byName)
-	// Days stay in their order, all other groups are sorted by saving.
-	if by == "day" {
-		slices.SortFunc(s.Groups, byName)
-	}
+	slices.SortFunc(s.Days, func(a, b *Sum) int { return cmp.Compare(a.Name, b.Name) })
 	s.Stages, s.Epochs, s.Breaks = stages.sorted(), epochs.sorted(), breaks.sorted()
 	for i, name := range [...]string{"first byte", "first token", "last token", "own time"} {
 		v := &latencies[i]
@@ -192,41 +195,90 @@ func Summarise(ctx context.Context, from audit.Source, since time.Time, by strin
 	return s, nil
 }
 
+// groups are groups by their keys.
+type groups struct {
+	keys []string
+	of   map[string]*Group // by all values
+}
+
+// at returns the group with some values of the keys.
+func (g *groups) at(value func(key string) string) *Group {
+	var few [128]byte
+	id := few[:0]
+	for _, key := range g.keys {
+		id = append(append(id, value(key)...), 0)
+	}
+	group := g.of[string(id)]
+	if group != nil {
+		return group
+	}
+	group = &Group{Keys: make(map[string]string, len(g.keys)), Sum: new(Sum)}
+	names := make([]string, len(g.keys))
+	for i, key := range g.keys {
+		if names[i] = value(key); names[i] == "" {
+			names[i] = audit.None
+		}
+		group.Keys[key] = names[i]
+	}
+	group.Name = strings.Join(names, " / ")
+	g.of[string(id)] = group
+	return group
+}
+
 // rename moves the sums of tenant hashes to the names that their users got later.
-func rename(groups map[string]*Sum, names map[string]string) {
-	for hash, name := range names {
-		before := groups[hash]
+func (g *groups) rename(names map[string]string) {
+	for id, before := range maps.Clone(g.of) {
+		name := names[before.Keys["user"]]
 		// Without a name, several users share the credential.
-		if before == nil || name == "" {
+		if name == "" {
 			continue
 		}
-		sum(groups, name).Join(before)
-		delete(groups, hash)
+		delete(g.of, id)
+		g.at(func(key string) string {
+			if key == "user" {
+				return name
+			}
+			return before.Keys[key]
+		}).Join(before.Sum)
 	}
+}
+
+func (g *groups) sorted() []*Group {
+	out := slices.Collect(maps.Values(g.of))
+	slices.SortFunc(out, func(a, b *Group) int {
+		// Days stay in their order.
+		return cmp.Or(cmp.Compare(a.Keys["day"], b.Keys["day"]), bySaving(a.Sum, b.Sum))
+	})
+	return out
 }
 
 // day returns the day of a record.
 func day(r *audit.Record) string { return r.At.Local().Format(time.DateOnly) }
 
-func keyOf(by string) (func(*audit.Record) string, error) {
-	switch by {
-	case "user":
-		return func(r *audit.Record) string { return r.User }, nil
-	case "model":
-		return (*audit.Record).ModelName, nil
-	case "client":
-		return func(r *audit.Record) string { return r.Client }, nil
-	case "session":
-		return func(r *audit.Record) string { return r.Session }, nil
-	case "day":
-		return day, nil
+// keyFuncs are the values of a record by key.
+var keyFuncs = map[string]func(*audit.Record) string{
+	"user":    func(r *audit.Record) string { return r.User },
+	"project": (*audit.Record).ProjectName,
+	"model":   (*audit.Record).ModelName,
+	"client":  func(r *audit.Record) string { return r.Client },
+	"session": func(r *audit.Record) string { return r.Session },
+	"day":     day,
+}
+
+// keysOf splits a list of keys.
+func keysOf(by string) (keys []string, err error) {
+	for key := range strings.SplitSeq(by, ",") {
+		if key = strings.TrimSpace(key); keyFuncs[key] == nil || slices.Contains(keys, key) {
+			return nil, fmt.Errorf("by must be some of %s, each once and separated by commas, got %q", strings.Join(Keys, ", "), by)
+		}
+		keys = append(keys, key)
 	}
-	return nil, fmt.Errorf("by must be one of user, model, client, session, day, got %q", by)
+	return keys, nil
 }
 
 func sum(of map[string]*Sum, name string) *Sum {
 	if name == "" {
-		name = "(none)"
+		name = audit.None
 	}
 	s := of[name]
 	if s == nil {
@@ -241,12 +293,15 @@ func sorted(of map[string]*Sum) []*Sum {
 	for _, s := range of {
 		out = append(out, s)
 	}
-	slices.SortFunc(out, func(a, b *Sum) int {
-		aDollars, aUnits := a.Worth()
-		bDollars, bUnits := b.Worth()
-		return cmp.Or(cmp.Compare(bDollars, aDollars), cmp.Compare(bUnits, aUnits), cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(out, bySaving)
 	return out
+}
+
+// bySaving orders sums by their savings, the largest first.
+func bySaving(a, b *Sum) int {
+	aDollars, aUnits := a.Worth()
+	bDollars, bUnits := b.Worth()
+	return cmp.Or(cmp.Compare(bDollars, aDollars), cmp.Compare(bUnits, aUnits), cmp.Compare(a.Name, b.Name))
 }
 
 type parts map[string]*Part

@@ -28,15 +28,21 @@ func (s *Summary) WriteText(w io.Writer) error {
 	if s.Total.Observed() {
 		would = "would save\t\t"
 	}
-	fmt.Fprintf(t, "%s\tturns\tfailed\tprompt\tread\tcost\town bytes\tsaved, net\t\t%s\n", s.By, would)
+	keys := strings.Split(s.By, ",")
+	before := strings.Repeat("\t", len(keys)-1) // of the columns of one name
+	fmt.Fprintf(t, "%s\tturns\tfailed\tprompt\tread\tcost\town bytes\tsaved, net\t\t%s\n", strings.Join(keys, "\t"), would)
 	for i, g := range s.Groups {
 		if i == shown {
-			fmt.Fprintf(t, "(%d more)\t\t\t\t\t\t\t\t\t\n", len(s.Groups)-shown)
+			fmt.Fprintf(t, "%s(%d more)\t\t\t\t\t\t\t\t\t\n", before, len(s.Groups)-shown)
 			break
 		}
-		s.row(t, g)
+		names := make([]string, len(keys))
+		for i, key := range keys {
+			names[i] = printable(g.Keys[key])
+		}
+		s.row(t, strings.Join(names, "\t"), g.Sum)
 	}
-	s.row(t, s.Total)
+	s.row(t, before+s.Total.Name, s.Total)
 	if err := t.Flush(); err != nil {
 		return err
 	}
@@ -116,7 +122,7 @@ func listed(sums []*Sum, cost func(*Sum) string) string {
 	return strings.Join(names, ", ")
 }
 
-func (s *Summary) row(w io.Writer, g *Sum) {
+func (s *Summary) row(w io.Writer, names string, g *Sum) {
 	would := ""
 	if s.Total.Observed() {
 		would = "–\t\t"
@@ -124,7 +130,7 @@ func (s *Summary) row(w io.Writer, g *Sum) {
 			would = money(g, g.Would()) + "\t" + figure.Percent(g.WouldShare()) + "\t"
 		}
 	}
-	fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", printable(g.Name), g.Turns, g.Failed+g.Interrupted,
+	fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", names, g.Turns, g.Failed+g.Interrupted,
 		figure.Tokens(float64(g.Billed.Prompt())), g.Read(),
 		money(g, g.Actual()), money(g, g.Unedited()), money(g, g.Saved()), figure.Percent(g.SavedShare()), would)
 }

@@ -63,7 +63,11 @@ func (c Codec) Base([]byte) []wire.Member {
 func (Codec) Name(key []byte) []byte { return key }
 
 // Member implements [wire.Codec].
-func (Codec) Member(*wire.Parser, []byte, rawjson.Span) {}
+func (Codec) Member(p *wire.Parser, key []byte, value rawjson.Span) {
+	if string(key) == "tags" {
+		p.View.Tags = value
+	}
+}
 
 // Messages implements [wire.Codec].
 func (Codec) Messages(p *wire.Parser, at int) int { return p.Messages(at, parser{p}) }

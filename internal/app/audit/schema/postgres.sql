@@ -6,6 +6,7 @@ CREATE TABLE llm_cache.turns (
 	kind text NOT NULL,
 	tenant text NOT NULL,
 	user_id text NOT NULL,
+	project text NOT NULL DEFAULT '', -- that the client works on
 	session text NOT NULL,
 	conversation bigint NOT NULL,
 	client text NOT NULL,

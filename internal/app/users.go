@@ -44,6 +44,9 @@ type User struct {
 type Group struct {
 	// Name is the group's name, or `*` for each group without an entry by name.
 	Name string `json:"name"`
+	// Members are the names of users of the group, besides those that name it in their own entry.
+	// Default: none.
+	Members []string `json:"members,omitempty"`
 	// Budgets limit the spending of all users of the group together. Default: none.
 	Budgets []allowance.Budget `json:"budgets,omitempty"`
 	// Models are the models that users of the group may use if they have none of their own: those
@@ -97,6 +100,9 @@ func (a *App) directory(file *usersFile) (*Directory, error) {
 		g := &groups[i]
 		if err := g.Validate(); err != nil {
 			return nil, fmt.Errorf("group: %w", err)
+		}
+		for _, name := range g.Members {
+			entries = append(entries, tenant.UserEntry{Name: name, Groups: []string{g.Name}})
 		}
 		d.add(allowance.Account{Kind: allowance.Group, Name: g.Name}, g.Budgets, g.Models)
 	}
@@ -172,6 +178,14 @@ func (u *User) Validate() error {
 func (g *Group) Validate() error {
 	if err := tenant.ValidateName(g.Name); err != nil {
 		return err
+	}
+	if g.Name == allowance.Each && len(g.Members) > 0 {
+		return errors.New("*: members belong to a group by name")
+	}
+	for _, name := range g.Members {
+		if err := tenant.ValidateName(name); err != nil {
+			return fmt.Errorf("%s: members: %w", g.Name, err)
+		}
 	}
 	return validLimits(g.Name, g.Budgets, g.Models)
 }
@@ -255,6 +269,7 @@ func joinUser(users *[]User, u User) {
 // parseGroup parses a group. Syntax:
 //
 //	group <name>|* {
+//		members <name>...
 //		budget <as of a user>
 //		models <pattern>...
 //	}
@@ -264,6 +279,7 @@ func parseGroup(d *caddyfile.Dispenser, groups *[]Group) error {
 		return d.ArgErr()
 	}
 	err := option.Block(d, "group", option.Options{
+		"members": option.AtLeastOne(words(&g.Members)),
 		"budget": parseBudget(&g.Budgets),
 		"models": option.AtLeastOne(words(&g.Models)),
 	})

@@ -120,3 +120,29 @@ func TestUsersFile(t *testing.T) {
 		}
 	})
 }
+
+// TestMembers: a group may name its users, besides those that name the group, also users whom something
+// else authenticates.
+func TestMembers(t *testing.T) {
+	a := App{
+		Users: []User{{Name: "anna", Keys: []string{"k"}, Groups: []string{"night"}}},
+		Groups: []Group{
+			{Name: "web", Members: []string{"anna", "ben"}},
+			{Name: "night", Members: []string{"anna"}},
+		},
+	}
+	d, err := a.directory(new(usersFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][]string{"anna": {"night", "web"}, "ben": {"web"}, "cem": nil} {
+		if got := d.Users.Groups(name); !slices.Equal(got, want) {
+			t.Errorf("got the groups %v of %s, want %v", got, name, want)
+		}
+	}
+	for _, g := range []Group{{Name: "*", Members: []string{"anna"}}, {Name: "web", Members: []string{"{x}"}}} {
+		if err := g.Validate(); err == nil {
+			t.Errorf("got no error for %+v", g)
+		}
+	}
+}

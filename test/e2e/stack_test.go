@@ -129,7 +129,7 @@ http://%s {
 `, admin, addr, name, directives)
 }
 
-func (s *stack) start(t *testing.T, name, admin, config string) *caddy.Process {
+func (s *stack) start(t *testing.T, name, admin, config string, env ...string) *caddy.Process {
 	t.Helper()
 	dir := filepath.Join(s.dir, name)
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -137,7 +137,7 @@ func (s *stack) start(t *testing.T, name, admin, config string) *caddy.Process {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	p, err := caddy.Start(ctx, binary, dir, admin, config)
+	p, err := caddy.Start(ctx, binary, dir, admin, config, env...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,11 +72,12 @@ func teamFile(t *testing.T, admin, site, model, dir string) string {
 // ten users, and each user is counted by name. The model gets the provider's key alone. Strangers are
 // refused, and so are models that a group may not use.
 func TestUsersOfTheGuide(t *testing.T) {
+	t.Parallel()
 	needCaddy(t)
+	env := []string{"ANTHROPIC_API_KEY=sk-ant-provider"}
 	for _, name := range []string{"ANNA", "BEN", "CEM", "DORA", "EMIL", "FAY", "GINA", "HUGO", "IDA"} {
-		t.Setenv("KEY_"+name, "llmc-"+strings.ToLower(name))
+		env = append(env, "KEY_"+name+"=llmc-"+strings.ToLower(name))
 	}
-	t.Setenv("ANTHROPIC_API_KEY", "sk-ant-provider")
 	addrs, err := caddy.FreeAddrs(4)
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +94,7 @@ func TestUsersOfTheGuide(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.start(t, "model", addrs[2], site(addrs[2], addrs[3], "model", "llm_cache_simulator ../script.json"))
-	s.Process = s.start(t, "front", addrs[0], teamFile(t, addrs[0], addrs[1], model, s.dir))
+	s.Process = s.start(t, "front", addrs[0], teamFile(t, addrs[0], addrs[1], model, s.dir), env...)
 
 	clients := map[string]client{
 		"anna": claudeCode{url: s.url}, "ben": codex{url: s.url},

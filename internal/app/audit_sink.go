@@ -216,6 +216,7 @@ func (a *App) adjustAudit() {
 	s.content.Store(a.audit.Settings().Content)
 	s.store.strict.Store(a.refuses())
 	s.queue.SetOptions(a.auditOptions())
+	a.shareBudgets()
 	a.adjustBudgets()
 }
 

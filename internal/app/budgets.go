@@ -144,7 +144,6 @@ func (a *App) spentBefore(ctx context.Context) (*allowance.Spending, error) {
 
 // adjustBudgets puts the users of this configuration in force.
 func (a *App) adjustBudgets() {
-	a.shareBudgets()
 	a.useDirectory()
 	a.join(a.spent)
 	a.spent = nil

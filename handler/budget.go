@@ -101,6 +101,7 @@ func (o *site) afford(
 	budgets := &o.clients.load().Budgets
 	reserved, v := o.records.sink.Ledger().Reserve(budgets, spenderOf(who, project), limit, now)
 	if v.Uncounted {
+		o.guard("putting a refusal on record", func() { o.records.denied(r, who, view, http.StatusServiceUnavailable) })
 		return nil, true, o.denyUncounted(w, view.Format, "the store that several servers share fails",
 			"budgets cannot be counted at the moment")
 	}

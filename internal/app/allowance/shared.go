@@ -33,8 +33,7 @@ const (
 	// maxBatch bounds the charges of one call, maxReserved its renewed reservations, and maxRead the
 	// accounts that one call reads.
 	maxBatch, maxReserved, maxRead = 64, 256, 128
-	// maxQueue bounds the waiting charges. Those beyond it are restored at the counters by the floor of
-	// this process's sum.
+	// maxQueue bounds the waiting charges. Those beyond it reach the counters with the floors of later calls.
 	maxQueue = 1 << 16
 	// freshTime is how long the read sums of an account count as its present ones.
 	freshTime = time.Second
@@ -72,8 +71,8 @@ type Options struct {
 // its end, without a wait.
 //
 // A [Spending] counts what this process spends, and what it has read of the others. It allows requests
-// while the counters cannot be reached, and restores their sums after a loss: no call leaves a sum below
-// what this process is known to have added.
+// while the counters cannot be reached, and restores their sums after a loss: each call raises them to
+// what this process knows.
 //
 // Reservations belong to a process, which sends the sum of those that are open. The sum of a killed
 // process ends with its lease.
@@ -177,23 +176,24 @@ func (s *Spent) sub(o Spent) {
 	}
 }
 
-// counted is what this process has added to a sum at the counters at least.
-func (w *window) counted() Spent {
-	s := w.spent
+// known is what a sum at the counters has reached at least.
+func (w *window) known() Spent {
+	s := w.sum()
 	s.sub(w.unsent)
+	s.Dollars = max(0, s.Dollars)
 	return s
 }
 
-// learn takes in a sum at the counters: what is not of this process is of the others.
+// learn takes in a sum at the counters. What exceeds all that this process has spent is of the others,
+// who may have spent more: a part of this process's spending may not be in the sum yet.
 func (w *window) learn(now sessioncache.Amount) {
-	all, own := spentOf(now), w.counted()
-	w.others = Spent{
-		Dollars: max(0, all.Dollars-own.Dollars), Tokens: max(0, all.Tokens-own.Tokens),
-		Requests: max(0, all.Requests-own.Requests), Estimated: all.Estimated,
+	all := spentOf(now)
+	if more := all.Dollars - w.spent.Dollars; more > 2/nano { // not rounded
+		w.others.Dollars = max(w.others.Dollars, more)
 	}
-	if w.others.Dollars < 2/nano { // rounded
-		w.others.Dollars = 0
-	}
+	w.others.Tokens = max(w.others.Tokens, all.Tokens-w.spent.Tokens)
+	w.others.Requests = max(w.others.Requests, all.Requests-w.spent.Requests)
+	w.others.Estimated = w.others.Estimated || all.Estimated
 }
 
 // sum returns a sum of the account for a call. Its requests are left out unless they count.
@@ -201,12 +201,11 @@ func (u *use) sum(of Account, w *window, period int, counts bool) sessioncache.S
 	s := sessioncache.Sum{
 		Account: u.hash(of), Period: byte(period), Begins: w.begins.Unix(), Ends: keptUntil(period, w.begins),
 	}
-	own := w.counted()
+	known := w.known()
 	if !counts {
-		own.Requests = 0
+		known.Requests = 0
 	}
-	own.Dollars = max(0, own.Dollars)
-	s.Floor = amountOf(own)
+	s.Floor = amountOf(known)
 	return s
 }
 
@@ -430,8 +429,13 @@ func (c *claim) judge(now time.Time, of func(*check) (spent, reserved Spent)) (w
 func (l *Shared) learn(c *claim, now time.Time) {
 	for i := range c.checks {
 		k := &c.checks[i]
-		if w := &c.parts[k.part].windows[k.Per.index()]; w.begins.Equal(k.begins) {
-			w.learn(c.call.Sums[k.sum].Now)
+		p, period := &c.parts[k.part], k.Per.index()
+		now := c.call.Sums[k.sum].Now
+		if p.counts[period] {
+			now[requests] += c.count.Requests // is in the window already
+		}
+		if w := &p.windows[period]; w.begins.Equal(k.begins) {
+			w.learn(now)
 		}
 	}
 	for i := range c.parts {

@@ -327,18 +327,18 @@ func TestSharedLoss(t *testing.T) {
 	}
 	c.lose()
 	later := now.Add(2 * freshTime)
-	if _, v := reserve(other, b, anna, 0, later); v.Spent.Dollars != 5 {
-		t.Errorf("got %+v, want the $5 that one process knows by itself", v.Spent)
+	if _, v := reserve(other, b, anna, 0, later); v.Spent.Dollars != 6 {
+		t.Errorf("got %+v, want the $6 that one process knows", v.Spent)
 	}
-	if _, v := reserve(one, b, anna, 0, later); v.Spent.Dollars != 6 {
-		t.Errorf("got %+v, want $6", v.Spent)
+	if _, v := reserve(one, b, anna, 0, later); v.Spent.Dollars != 7 {
+		t.Errorf("got %+v, want all $7", v.Spent)
 	}
 	// Sums that are read later are no further spending.
 	late := sharing(t, c)
 	_, _ = reserve(late, b, anna, 1, later)
 	late.Join(before, now)
-	if _, v := reserve(late, b, anna, 1, later.Add(2*freshTime)); v.Spent.Dollars != 6 {
-		t.Errorf("got %+v, want $6", v.Spent)
+	if _, v := reserve(late, b, anna, 1, later.Add(2*freshTime)); v.Spent.Dollars != 7 {
+		t.Errorf("got %+v, want $7", v.Spent)
 	}
 }
 

@@ -38,6 +38,7 @@ for i = 1, sums do
   at = at + 1 + 2 * units
 end
 
+local form = '^(%S+) (%S+)' .. string.rep(' (%S+)', units) .. '$'
 local later = {}
 for i = 1, reserved do
   local key = KEYS[1 + sums + i]
@@ -47,13 +48,10 @@ for i = 1, reserved do
   end
   local all = redis.call('HGETALL', key)
   for j = 1, #all, 2 do
-    local part = {}
-    for word in string.gmatch(all[j + 1], '%S+') do
-      part[#part + 1] = tonumber(word)
-    end
+    local part = {string.match(all[j + 1], form)} -- the number, the end of the lease, the units
     if all[j] == process then
-      later[i] = part[1] > number
-    elseif part[2] < now then
+      later[i] = tonumber(part[1]) > number
+    elseif tonumber(part[2]) < now then
       redis.call('HDEL', key, all[j])
     else
       for u = 1, units do

@@ -541,12 +541,15 @@ func (l *Shared) Add(s Spender, at time.Time, amount Spent, now time.Time) {
 	for name := range s.accounts {
 		a := l.account(name, s.Hash, now)
 		a.spend(at, amount)
-		if counters == nil || len(l.budgets.For(name)) == 0 {
+		budgets := l.budgets.For(name)
+		if counters == nil || len(budgets) == 0 {
 			continue
 		}
 		to := charge{account: a, name: name}
 		for i := range a.windows {
-			if w := &a.windows[i]; !at.Before(w.begins) {
+			// A configuration may add budgets by the day, week or month later.
+			short := i < Day.index() && !slices.ContainsFunc(budgets, func(b Budget) bool { return b.Per.index() == i })
+			if w := &a.windows[i]; !short && !at.Before(w.begins) {
 				to.begins[i] = w.begins.Unix()
 				w.unsent.add(amount)
 			}

@@ -22,6 +22,8 @@ type (
 	Store = app.Store
 	// Backend keeps the snapshots of a store. The package sessioncache/storetest tests it.
 	Backend = sessioncache.Backend
+	// Counters is a [Backend] whose processes share budgets.
+	Counters = sessioncache.Counters
 	// KeyProvider is a [Store] with the key that tenants are hashed with, so that other processes
 	// find the same sessions.
 	KeyProvider = app.Secretive

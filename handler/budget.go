@@ -100,6 +100,11 @@ func (o *site) afford(
 	now := time.Now()
 	budgets := &o.clients.load().Budgets
 	reserved, v := o.records.sink.Ledger().Reserve(budgets, spenderOf(who, project), limit, now)
+	if v.Uncounted {
+		o.guard("putting a refusal on record", func() { o.records.denied(r, who, view, http.StatusServiceUnavailable) })
+		return nil, true, o.denyUncounted(w, view.Format, "the store that several servers share fails",
+			"budgets cannot be counted at the moment")
+	}
 	if v.Budget != nil && (v.Refused || v.Share >= allowance.WarnAt[0]) {
 		w.Header().Set(headerBudget, fmt.Sprintf("%s, until %s", v.String(), v.Ends.Format(time.RFC3339)))
 	}

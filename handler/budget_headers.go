@@ -147,12 +147,18 @@ func (o *site) serveUsage(w http.ResponseWriter, r *http.Request) (served bool, 
 	return true, err
 }
 
-// denyUncounted answers a request of the Messages API while what users spend cannot be counted and the
-// operator wants no request then. Claude Code ends with the message.
-func denyUncounted(w http.ResponseWriter, format wire.Format) error {
-	h := w.Header()
-	h.Set("X-Should-Retry", "false")
-	h.Set(prefixCap+"Overage-Disabled-Reason", "fetch_error")
-	return httpx.Fail(w, format, translate.Spent("budgets cannot be counted at the moment, because the record of requests "+
-		"fails; try again later, or tell the operator", 1))
+// denyUncounted answers a request while a store fails and the operator wants no request then. With
+// budgets, Claude Code ends with the message.
+func (o *site) denyUncounted(w http.ResponseWriter, format wire.Format, fails, otherwise string) error {
+	o.records.count(outcomeUnrecorded)
+	if o.bounded() && format.Traits().Markers {
+		h := w.Header()
+		h.Set("X-Should-Retry", "false")
+		h.Set(prefixCap+"Overage-Disabled-Reason", "fetch_error")
+		return httpx.Fail(w, format, translate.Spent("budgets cannot be counted at the moment, because "+fails+
+			"; try again later, or tell the operator", 1))
+	}
+	return httpx.Fail(w, format, &translate.Failure{
+		Status: http.StatusServiceUnavailable, RetryAfter: recordRetry, Message: otherwise + ", try again later",
+	})
 }

@@ -188,7 +188,7 @@ const (
 	outcomeUnknown     = "unknown_model" // answered by 400: unknown models are refused
 	outcomeStranger    = "unknown_user"  // answered by 401: users must be known
 	outcomeModel       = "model"         // answered by 403: the user may not use the model
-	outcomeUnrecorded  = "unrecorded"    // answered by 503: the audit store fails, and on_error is refuse
+	outcomeUnrecorded  = "unrecorded"    // answered by 503: the audit store or the counters of budgets fail, and on_error is refuse
 	outcomeUnretained  = "unretained"    // goes on from an answer at an upstream that keeps none: answered by 400
 )
 

@@ -30,7 +30,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/resource"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/seal"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
@@ -60,14 +59,7 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 		}
 	}
 	if ok && o.records.sink != nil && o.records.sink.Refuses() {
-		o.records.count(outcomeUnrecorded)
-		if o.bounded() && format.Traits().Markers {
-			return denyUncounted(w, format)
-		}
-		return httpx.Fail(w, format, &translate.Failure{
-			Status: http.StatusServiceUnavailable, RetryAfter: recordRetry,
-			Message: "requests cannot be put on record at the moment, try again later",
-		})
+		return o.denyUncounted(w, format, "the record of requests fails", "requests cannot be put on record at the moment")
 	}
 	if !ok && r.Method == http.MethodGet && o.bounded() && strings.HasSuffix(r.URL.Path, pathUsage) {
 		if served, err := o.serveUsage(w, r); served {

@@ -49,7 +49,8 @@ type AuditOptions struct {
 	Interval caddy.Duration `json:"interval,omitempty"`
 	// OnError is the effect of a failing store on requests. With `memory`, records wait in memory
 	// and the store is tried again. With `refuse`, Caddy does not start, a damaged file is left
-	// alone, and requests get a 503 until the store works. Default: memory.
+	// alone, and requests get a 503 until the store works. Requests with budgets get it, too, while
+	// the server fails at which several Caddys keep their budgets. Default: memory.
 	OnError string `json:"on_error,omitempty"`
 }
 

@@ -27,6 +27,8 @@ import (
 const (
 	// flushTime bounds the wait for the store at the end of a sink.
 	flushTime = 5 * time.Second
+	// chargeTime bounds the wait for the counters of budgets at the end of a sink.
+	chargeTime = 500 * time.Millisecond
 	// startTime bounds the wait for the store at the start of a configuration.
 	startTime = 5 * time.Second
 	// learnTime bounds the reading of the records in the background.
@@ -53,7 +55,7 @@ type Sink struct {
 }
 
 // Ledger reserves and charges the costs of requests.
-func (s *Sink) Ledger() allowance.Ledger { return &s.spending.Spending }
+func (s *Sink) Ledger() allowance.Ledger { return s.spending.ledger() }
 
 // NewSink returns a queue of records and its store.
 func NewSink(
@@ -113,6 +115,11 @@ func (s *Sink) Put(rec *audit.Record) { s.queue.End(s.queue.Begin(rec), rec) }
 func (s *Sink) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
 	defer cancel()
+	if l := s.spending.shared.Load(); l != nil {
+		short, cancel := context.WithTimeout(ctx, chargeTime)
+		_ = l.Flush(short) // what the counters lack is read from the record at the next start
+		cancel()
+	}
 	if err := s.queue.Close(ctx); err != nil {
 		return fmt.Errorf("closing the audit store: %w", err)
 	}
@@ -209,6 +216,7 @@ func (a *App) adjustAudit() {
 	s.content.Store(a.audit.Settings().Content)
 	s.store.strict.Store(a.refuses())
 	s.queue.SetOptions(a.auditOptions())
+	a.shareBudgets()
 	a.adjustBudgets()
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -17,18 +18,28 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/page"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
 // spending sums up the costs of users, for the sinks of consecutive configurations.
 type spending struct {
 	allowance.Spending
-	began time.Time
+	shared atomic.Pointer[allowance.Shared] // nil without counters that several processes share
+	began  time.Time
 
 	seed sync.Mutex
 	read map[string]bool // stores with counted earlier records
 }
 
 func newSpending() *spending { return &spending{began: time.Now(), read: map[string]bool{}} }
+
+// ledger returns the ledger in use.
+func (s *spending) ledger() allowance.Ledger {
+	if l := s.shared.Load(); l != nil {
+		return l
+	}
+	return &s.Spending
+}
 
 // spentSoFar returns the costs under the configuration in force, nil if it has no audit store.
 func spentSoFar(i *shared.Instance) *spending {
@@ -136,6 +147,33 @@ func (a *App) adjustBudgets() {
 	a.useDirectory()
 	a.join(a.spent)
 	a.spent = nil
+}
+
+// shareBudgets keeps budgets in the session store's counters, if it has some. Otherwise, or while they
+// cannot be reached, this process counts by itself.
+func (a *App) shareBudgets() {
+	s, store := a.auditShare.Of, a.share.Of.Store
+	l := s.spending.shared.Load()
+	if store.Counters() == nil {
+		if l != nil {
+			l.Use(allowance.Options{Counters: func() sessioncache.Counters { return nil }})
+			s.spending.shared.Store(nil)
+		}
+		return
+	}
+	t := &trouble{
+		logger: a.logger, where: store.Persister().Name(), store: store,
+		message: "budgets are not counted with those of other processes",
+	}
+	o := allowance.Options{
+		Counters: store.Counters, Key: a.share.Of.Secret.Derive("budgets"), Timeout: store.Budget(),
+		Strict: s.store.strict.Load, Failed: t.failed,
+	}
+	if l != nil {
+		l.Use(o)
+		return
+	}
+	s.spending.shared.Store(allowance.NewShared(&s.spending.Spending, o))
 }
 
 // useDirectory shows the users in force to the audit sink. Groups without an account begin with what

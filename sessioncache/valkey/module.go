@@ -74,7 +74,8 @@ type Store struct {
 	// Timeout bounds all waits of one request for the server together: on arrival, and before an
 	// edit is sent for the first time. A request waits for an answer that another Caddy is about to
 	// write for half of Timeout, and 100 ms at most. After an operation that took longer, no
-	// request waits for a second. Between 1ms and 1s. Default: 5ms.
+	// request waits for a second. Checks of budgets have a Timeout of their own. Between 1ms and 1s.
+	// Default: 5ms.
 	Timeout caddy.Duration `json:"timeout,omitempty"`
 	// TTL is the time that a session is kept after its last request. At least 1m. Default: 24h.
 	TTL caddy.Duration `json:"ttl,omitempty"`

@@ -5,8 +5,8 @@
 //
 // A session is one string, see entry. Its key has the first eight bytes of its digest in braces, so
 // that one node of a cluster runs all its operations. Each answer has a string that names its
-// session. All keys expire. Where the server supports tracking, see watch, unchanged sessions need
-// no further requests.
+// session. Sums and reservations of budgets are hashes, see countScript. All keys expire. Where the
+// server supports tracking, see watch, unchanged sessions need no further requests.
 package valkey
 
 import (
@@ -67,8 +67,9 @@ type Valkey struct {
 }
 
 var (
-	_ sessioncache.Watcher = (*Valkey)(nil)
-	_ sessioncache.Sharded = (*Valkey)(nil)
+	_ sessioncache.Watcher  = (*Valkey)(nil)
+	_ sessioncache.Sharded  = (*Valkey)(nil)
+	_ sessioncache.Counters = (*Valkey)(nil)
 )
 
 // ErrUnreached reports that there has been no connection yet.

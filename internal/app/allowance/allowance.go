@@ -58,6 +58,9 @@ type Verdict struct {
 	Refused bool
 	// Reserved reports that only the reservations of other requests use up the budget.
 	Reserved bool
+	// Uncounted reports that the request is refused because the counters that several processes share
+	// cannot be reached. Budget is nil then.
+	Uncounted bool
 	// Warnings are the budgets that this request is the first to find beyond one of [WarnAt] in the
 	// present period.
 	Warnings []Verdict
@@ -125,13 +128,28 @@ type account struct {
 	reserved Spent
 	open     int  // number of reservations
 	counts   bool // a budget in requests applies
+
+	// The following are used by [Shared] only.
+	unsent Spent     // charges that are not at the counters yet
+	asOf   time.Time // when the counters were last read
 }
 
 // window is the present period of an account.
 type window struct {
 	begins time.Time
-	spent  Spent
+	spent  Spent       // by this process, or read from the record
 	warned [units]int8 // number of WarnAt that the log has warned of
+
+	// The following are used by [Shared] only.
+	others Spent // spent by other processes, as far as this one knows
+	unsent Spent // the part of spent that is not at the counters yet
+}
+
+// sum is what all processes have spent, as far as this one knows.
+func (w *window) sum() Spent {
+	s := w.spent
+	s.add(w.others)
+	return s
 }
 
 func (a *account) turnOver(now time.Time) {
@@ -157,6 +175,7 @@ func (a *account) join(o *account) {
 	for i := range a.windows {
 		if w, from := &a.windows[i], &o.windows[i]; w.begins.Equal(from.begins) {
 			w.spent.add(from.spent)
+			w.others = Spent{} // may include the added sum: the counters are read again soon
 		}
 	}
 }
@@ -167,7 +186,7 @@ func (a *account) idle() bool {
 		return false
 	}
 	for i := range a.windows {
-		s := &a.windows[i].spent
+		s := a.windows[i].sum()
 		if s.Dollars != 0 || s.Tokens != 0 || a.counts && s.Requests != 0 {
 			return false
 		}
@@ -177,14 +196,19 @@ func (a *account) idle() bool {
 
 func (a *account) verdict(of Account, b *Budget, now time.Time) Verdict {
 	w := &a.windows[b.Per.index()]
-	share := b.share(w.spent)
+	return verdict(of, b, w.begins, w.sum(), a.reserved, now)
+}
+
+// verdict judges a budget by what is spent and reserved in the period that begins at a time.
+func verdict(of Account, b *Budget, begins time.Time, spent, reserved Spent, now time.Time) Verdict {
+	share := b.share(spent)
 	v := Verdict{
-		Account: of, Budget: b, Spent: w.spent, Share: share, Begins: w.begins, Ends: b.Per.ends(now),
+		Account: of, Budget: b, Spent: spent, Share: share, Begins: begins, Ends: b.Per.ends(now),
 		Refused: !b.Soft && share >= 1,
 	}
 	// Requests in flight count with their maximum, so that one request at most can exceed the budget.
-	expected := w.spent
-	expected.add(a.reserved)
+	expected := spent
+	expected.add(reserved)
 	if !b.Soft && !v.Refused && b.share(expected) >= 1 {
 		v.Refused, v.Reserved = true, true
 	}

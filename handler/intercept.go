@@ -432,7 +432,7 @@ func (t *tap) Follow() wire.Sink {
 func (t *tap) Abort(err error) {
 	t.exchange.complete(err)
 	t.flushAll()
-	httpx.LogCut(t.log, err)
+	httpx.LogCut(t.exchange.site.up.Log, err)
 	panic(http.ErrAbortHandler)
 }
 

@@ -122,12 +122,11 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 type exchange struct {
 	passage // what the layers between handler and upstream know of it
 
-	next   caddyhttp.Handler
-	came   arrival // the client's body, and the memory reserved for it
-	began  time.Time
-	host   string // to which the request was addressed
-	user   tenant.User
-	client string // the program
+	next  caddyhttp.Handler
+	came  arrival // the client's body, and the memory reserved for it
+	began time.Time
+	host  string // to which the request was addressed
+	user  tenant.User
 
 	// Set by prepare.
 
@@ -394,7 +393,7 @@ func (x *exchange) forward(w http.ResponseWriter, r *http.Request, started time.
 	}
 	x.trailers = httpguts.HeaderValuesContainsToken(r.Header["Te"], "trailers")
 	x.overhead = time.Since(started)
-	x.client = audit.ClientName(first(r.Header, "User-Agent"))
+	x.record.Client = audit.ClientName(first(r.Header, "User-Agent"))
 
 	// The turn is known before it is sent: to the handlers behind this one, to the access log, and to the
 	// audit store, where it is on record even if the process ends first.
@@ -533,7 +532,7 @@ func (x *exchange) finish(err error) error {
 	t := &x.tap
 	t.flushes.Finish()
 	if err == nil && t.dec != nil {
-		httpx.Guard(t.log, "decoding the end of an answer", func() {
+		httpx.Guard(t.exchange.site.up.Log, "decoding the end of an answer", func() {
 			t.dec.End()
 			t.clock()
 		})

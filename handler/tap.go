@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
@@ -21,7 +19,6 @@ import (
 type tap struct {
 	httpx.Answer
 	exchange    *exchange
-	log         *zap.Logger
 	dec         *wire.Decoder // nil if there is nothing to decode
 	reads       wire.Decoder
 	stream      bool          // dec reads events
@@ -40,7 +37,7 @@ type tap struct {
 
 func newTap(w http.ResponseWriter, x *exchange) *tap {
 	t := &x.tap
-	t.exchange, t.log = x, x.site.up.Log
+	t.exchange = x
 	t.Answer = httpx.NewAnswer(w, t)
 	return t
 }
@@ -148,7 +145,7 @@ func (t *tap) look(p []byte) {
 	defer func() {
 		if e := recover(); e != nil {
 			t.dec = nil
-			httpx.Recovered(t.log, "decoding an answer", e)
+			httpx.Recovered(t.exchange.site.up.Log, "decoding an answer", e)
 		}
 	}()
 	t.dec.Feed(p)

@@ -145,7 +145,7 @@ func TestClaudeGatewayCap(t *testing.T) {
 	})
 	p := start(t, "respond 204")
 	p.budgeted(u, sqliteAt(filepath.Join(t.TempDir(), "audit.db"), ""),
-		`[{"person":"anna","dollars":0.01,"per":"month"},{"dollars":100,"soft":true}]`)
+		`{"name":"anna","budgets":[{"dollars":0.01,"per":"month"}]},{"name":"*","budgets":[{"dollars":100,"soft":true}]}`)
 	post := func(key string, headers ...string) response {
 		return p.post("/v1/messages", conversation(1, false), append([]string{"X-Api-Key", key, "X-Session-Id", "s"},
 			headers...)...)
@@ -228,7 +228,7 @@ func TestClaudeGatewayCap(t *testing.T) {
 func TestClaudeGatewayUncounted(t *testing.T) {
 	u := newUpstream(t, answerMessage)
 	p := start(t, "respond 204")
-	p.budgeted(u, `{"module":"shaky_source","interval":10000000,"on_error":"refuse"}`, `[{"dollars":100}]`)
+	p.budgeted(u, `{"module":"shaky_source","interval":10000000,"on_error":"refuse"}`, `{"name":"*","budgets":[{"dollars":100}]}`)
 	shaky.Store(true)
 	t.Cleanup(func() { shaky.Store(false) })
 	read(t, p.post("/v1/messages", conversation(1, false), "X-Api-Key", "k")) // which finds out

@@ -280,8 +280,8 @@ func parseGroup(d *caddyfile.Dispenser, groups *[]Group) error {
 	}
 	err := option.Block(d, "group", option.Options{
 		"members": option.AtLeastOne(words(&g.Members)),
-		"budget": parseBudget(&g.Budgets),
-		"models": option.AtLeastOne(words(&g.Models)),
+		"budget":  parseBudget(&g.Budgets),
+		"models":  option.AtLeastOne(words(&g.Models)),
 	})
 	if err != nil {
 		return err

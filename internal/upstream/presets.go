@@ -143,7 +143,7 @@ var presets = map[string]preset{
 	},
 
 	// Providers of many models. The sources of these rows and their dates are in
-	// docs/guides/upstreams.md.
+	// docs/reference/providers.md.
 
 	"deepseek": {
 		formats: []wire.Format{wire.OpenAIChat, wire.Anthropic}, hosted: true, reports: true,

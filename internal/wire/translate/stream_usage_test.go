@@ -4,11 +4,8 @@
 package translate_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
@@ -60,22 +57,5 @@ func TestUsageAtTheBeginning(t *testing.T) {
 				t.Errorf("goes on with %s", rest)
 			}
 		})
-	}
-}
-
-func TestProgressIsAskedFor(t *testing.T) {
-	for _, c := range []struct {
-		stream, progress, want bool
-	}{{true, true, true}, {false, true, false}, {true, false, false}} {
-		body := fmt.Appendf(nil, `{"model":"m","max_tokens":5,"stream":%t,"messages":[{"role":"user","content":"x"}]}`,
-			c.stream)
-		out, err := translate.Convert(wire.Anthropic, wire.OpenAIChat, translate.Incoming{Body: body, Path: "/v1/messages"},
-			translate.Options{Progress: c.progress})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := gjson.GetBytes(out.Body, "return_progress").Bool(); got != c.want {
-			t.Errorf("%+v: %s", c, out.Body)
-		}
 	}
 }

@@ -53,19 +53,8 @@ func Run(t *testing.T, dir string, f func(t *testing.T, sections []Section)) {
 
 func runFile(t *testing.T, file string, f func(*testing.T, []Section)) {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	archive := txtar.Parse(bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n")))
-	if len(bytes.TrimSpace(archive.Comment)) == 0 {
-		t.Error("the file has no comment at the top")
-	}
-	sections := make([]Section, len(archive.Files))
-	for i, s := range archive.Files {
-		kind, args, _ := strings.Cut(s.Name, ":")
-		sections[i] = Section{Kind: kind, Args: strings.Fields(args), Text: string(s.Data)}
-	}
+	archive := parse(t, file)
+	sections := sectionsOf(archive)
 	f(t, sections)
 	changed := false
 	for i, s := range sections {
@@ -82,10 +71,38 @@ func runFile(t *testing.T, file string, f func(*testing.T, []Section)) {
 		}
 	}
 	if changed && *rewrite {
-		if err := os.WriteFile(file, txtar.Format(archive), 0o600); err != nil { //nolint:gosec // a file of testdata
+		if err := os.WriteFile(file, txtar.Format(archive), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// Read returns the sections of a file.
+func Read(t *testing.T, file string) []Section {
+	t.Helper()
+	return sectionsOf(parse(t, file))
+}
+
+func parse(t *testing.T, file string) *txtar.Archive {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := txtar.Parse(bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n")))
+	if len(bytes.TrimSpace(archive.Comment)) == 0 {
+		t.Errorf("%s has no comment at the top", file)
+	}
+	return archive
+}
+
+func sectionsOf(archive *txtar.Archive) []Section {
+	sections := make([]Section, len(archive.Files))
+	for i, s := range archive.Files {
+		kind, args, _ := strings.Cut(s.Name, ":")
+		sections[i] = Section{Kind: kind, Args: strings.Fields(args), Text: string(s.Data)}
+	}
+	return sections
 }
 
 // width is the length at which lists and objects are broken into lines.

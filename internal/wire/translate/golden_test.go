@@ -6,6 +6,7 @@ package translate_test
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -20,28 +21,31 @@ import (
 //   - "upstream: format options" is the output of translate.Convert: the body, and lines that name
 //     the dropped fields and the stop sequences at which the answer is cut. An error stands in place
 //     of all. The options are the fields of translate.Options in lower case: model=gpt-5 official.
-//   - "stream: format" and "answer: format" are the bytes of an upstream, server-sent events or JSON.
+//   - "stream: format" and "answer: format" are the bytes of an upstream, server-sent events or JSON,
+//     "failure: format status" is the body of an error.
 //   - "want: format options" is the output for a client that wants JSON, and with the option stream
-//     for one that wants events. "(cut)" at the end: the answer has not ended. A client gets the
-//     upstream's answer of its own kind, if the file has both.
+//     for one that wants events. The other options are fields of translate.Answering in lower case.
+//     "(cut)" at the end: the answer has not ended. A client gets the upstream's answer of its own
+//     kind, if there are both.
+//
+// A file may have several requests and answers, each before its outputs.
 //
 // JSON is laid out in lines here. The translation reads and writes compact JSON.
 func TestGoldens(t *testing.T) {
 	golden.Run(t, "testdata", func(t *testing.T, sections []golden.Section) {
-		var request, stream, answer *golden.Section
+		in := map[string]*golden.Section{}
 		for i := range sections {
 			s := &sections[i]
 			switch s.Kind {
-			case "client":
-				request = s
+			case "client", "stream", "answer", "failure":
+				if i > 0 && (sections[i-1].Kind == "upstream" || sections[i-1].Kind == "want") {
+					clear(in)
+				}
+				in[s.Kind] = s
 			case "upstream":
-				s.Text = goldenRequest(t, request, s.Args)
-			case "stream":
-				stream = s
-			case "answer":
-				answer = s
+				s.Text = goldenRequest(t, in["client"], s.Args)
 			case "want":
-				s.Text = goldenAnswer(t, stream, answer, s.Args)
+				s.Text = goldenAnswer(t, in, s.Args)
 			default:
 				t.Fatalf("a section of the kind %q", s.Kind)
 			}
@@ -77,7 +81,7 @@ func goldenRequest(t *testing.T, request *golden.Section, args []string) string 
 	out, err := translate.Convert(from, to,
 		translate.Incoming{Body: []byte(golden.Compact(request.Text)), Path: path, Query: query}, o)
 	if refused, ok := errors.AsType[*translate.Unsupported](err); ok {
-		return fmt.Sprintf("unsupported: %s: %s\n", refused.Field, refused.Reason)
+		return fmt.Sprintf("unsupported: %v\n", refused)
 	} else if err != nil {
 		t.Fatal(err)
 	}
@@ -95,9 +99,16 @@ func goldenRequest(t *testing.T, request *golden.Section, args []string) string 
 }
 
 // goldenAnswer translates an answer, in one piece and byte by byte.
-func goldenAnswer(t *testing.T, stream, answer *golden.Section, args []string) string {
+func goldenAnswer(t *testing.T, in map[string]*golden.Section, args []string) string {
 	t.Helper()
 	to := wire.Format(args[0])
+	if f := in["failure"]; f != nil {
+		status, err := strconv.Atoi(f.Args[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return goldenFailure(translate.ReadFailure(wire.Format(f.Args[0]), status, []byte(golden.Compact(f.Text))), to)
+	}
 	asked := translate.Answering{Seed: "s"}
 	for _, arg := range args[1:] {
 		name, value, _ := strings.Cut(arg, "=")
@@ -116,8 +127,8 @@ func goldenAnswer(t *testing.T, stream, answer *golden.Section, args []string) s
 			t.Fatalf("no option %s=%s", name, value)
 		}
 	}
-	from := answer
-	if asked.Stream && stream != nil || answer == nil {
+	from := in["answer"]
+	if stream := in["stream"]; asked.Stream && stream != nil || from == nil {
 		from = stream
 	}
 	data := golden.Compact(from.Text)
@@ -130,8 +141,7 @@ func goldenAnswer(t *testing.T, stream, answer *golden.Section, args []string) s
 		t.Errorf("%v byte by byte:\n%s\nwant\n%s", args, bytewise, out)
 	}
 	if f := s.Failure(); f != nil {
-		status, body := f.Write(to)
-		return fmt.Sprintf("status: %d\n%s%s\n", status, out, golden.Indent(body))
+		return string(out) + goldenFailure(f, to)
 	}
 	text := string(out)
 	if !asked.Stream || asked.Array {
@@ -143,4 +153,9 @@ func goldenAnswer(t *testing.T, stream, answer *golden.Section, args []string) s
 		text += "(cut)\n"
 	}
 	return text
+}
+
+func goldenFailure(f *translate.Failure, to wire.Format) string {
+	status, body := f.Write(to)
+	return fmt.Sprintf("status: %d\n%s\n", status, golden.Indent(body))
 }

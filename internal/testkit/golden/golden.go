@@ -78,20 +78,20 @@ func runFile(t *testing.T, file string, f func(*testing.T, []Section)) {
 }
 
 // Read returns the sections of a file.
-func Read(t *testing.T, file string) []Section {
-	t.Helper()
-	return sectionsOf(parse(t, file))
+func Read(tb testing.TB, file string) []Section {
+	tb.Helper()
+	return sectionsOf(parse(tb, file))
 }
 
-func parse(t *testing.T, file string) *txtar.Archive {
-	t.Helper()
+func parse(tb testing.TB, file string) *txtar.Archive {
+	tb.Helper()
 	data, err := os.ReadFile(file)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	archive := txtar.Parse(bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n")))
 	if len(bytes.TrimSpace(archive.Comment)) == 0 {
-		t.Errorf("%s has no comment at the top", file)
+		tb.Errorf("%s has no comment at the top", file)
 	}
 	return archive
 }

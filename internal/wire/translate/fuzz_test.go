@@ -17,7 +17,7 @@ import (
 // that names the reason, and the same result every time.
 func FuzzConvert(f *testing.F) {
 	for _, feature := range features {
-		for client, body := range feature.say {
+		for client, body := range feature.bodies(f) {
 			for i, known := range translate.Formats() {
 				if known == client {
 					f.Add(byte(i), []byte(body))

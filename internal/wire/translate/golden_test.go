@@ -32,7 +32,7 @@ import (
 //
 // JSON is laid out in lines here. The translation reads and writes compact JSON.
 func TestGoldens(t *testing.T) {
-	golden.Run(t, "testdata", func(t *testing.T, sections []golden.Section) {
+	check := func(t *testing.T, sections []golden.Section) {
 		in := map[string]*golden.Section{}
 		for i := range sections {
 			s := &sections[i]
@@ -50,7 +50,9 @@ func TestGoldens(t *testing.T) {
 				t.Fatalf("a section of the kind %q", s.Kind)
 			}
 		}
-	})
+	}
+	t.Run("requests", func(t *testing.T) { golden.Run(t, "testdata/requests", check) })
+	t.Run("answers", func(t *testing.T) { golden.Run(t, "testdata/answers", check) })
 }
 
 // goldenRequest translates a request and describes the result.

@@ -137,7 +137,7 @@ func TestRulesOfClients(t *testing.T) {
 		obey(t, translate.Formats()[seed.format], []byte(seed.body))
 	}
 	for _, feature := range features {
-		for client, body := range feature.say {
+		for client, body := range feature.bodies(t) {
 			obey(t, client, []byte(body))
 		}
 	}

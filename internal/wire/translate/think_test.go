@@ -42,3 +42,5 @@ func TestInlineThinkingInPieces(t *testing.T) {
 		}
 	})
 }
+
+func quote(s string) []byte { return gjson.AppendJSONString(nil, s) }

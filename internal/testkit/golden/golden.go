@@ -108,8 +108,8 @@ func sectionsOf(archive *txtar.Archive) []Section {
 // width is the length at which lists and objects are broken into lines.
 const width = 100
 
-// Indent lays out JSON in lines. Without these line breaks and the spaces at their ends it is
-// compact JSON. Text that is not JSON is returned unchanged.
+// Indent lays out JSON in lines, and keeps a list or an object that fits in one line there. Numbers,
+// escapes and the order of members stay. Text that is not JSON is returned unchanged.
 func Indent(b []byte) string {
 	var one bytes.Buffer
 	if json.Compact(&one, b) != nil {

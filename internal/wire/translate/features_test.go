@@ -19,7 +19,7 @@ type feature struct {
 	kept func(q *translate.Request) bool
 }
 
-// featureFile is the place of spaces and signs of a name in that of its file.
+// featureFile turns the name of a feature into that of its file.
 var featureFile = strings.NewReplacer(" ", "_", ",", "", "'", "")
 
 // bodies returns the requests with a feature.

@@ -22,7 +22,7 @@ import (
 //     the dropped fields and the stop sequences at which the answer is cut. An error stands in place
 //     of all. The options are the fields of translate.Options in lower case: model=gpt-5 official.
 //   - "stream: format" and "answer: format" are the bytes of an upstream, server-sent events or JSON,
-//     "failure: format status" is the body of an error.
+//     "failure: format status (server)" is the body of an error.
 //   - "want: format options" is the output for a client that wants JSON, and with the option stream
 //     for one that wants events. The other options are fields of translate.Answering in lower case.
 //     "(cut)" at the end: the answer has not ended. A client gets the upstream's answer of its own
@@ -30,7 +30,8 @@ import (
 //
 // A file may have several requests and answers, each before its outputs.
 //
-// JSON is laid out in lines here. The translation reads and writes compact JSON.
+// JSON is laid out in lines here. The translation reads and writes compact JSON. The requests in
+// testdata/features and testdata/clients belong to other tests.
 func TestGoldens(t *testing.T) {
 	check := func(t *testing.T, sections []golden.Section) {
 		in := map[string]*golden.Section{}

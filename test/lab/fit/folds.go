@@ -14,7 +14,6 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
-
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/needmodels"
 )
 

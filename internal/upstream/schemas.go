@@ -30,6 +30,8 @@ type schemaRepair struct {
 	tool func(definition rawjson.Value, drop func(path string)) rawjson.Value
 	// output returns the cut for the value of [wire.Reply.OutputConfig], false for none.
 	output func(body []byte, value rawjson.Span, drop func(path string)) (wire.Cut, bool)
+	// outputMark is a part of each such value with a schema.
+	outputMark []byte
 }
 
 // schemaRepairs holds the repairs by preset and by format of the requests. An API without an entry takes
@@ -61,7 +63,7 @@ var schemaRepairs = map[string]map[wire.Format]*schemaRepair{
 
 // messagesSchemas is the repair of Claude's APIs: "input_schema does not support oneOf, allOf, or anyOf
 // at the top level", "input_schema.type: Field required" (claude-code 5973, ogx 6017).
-var messagesSchemas = &schemaRepair{tool: messagesTool, output: messagesOutput}
+var messagesSchemas = &schemaRepair{tool: messagesTool, output: messagesOutput, outputMark: []byte(`"schema"`)}
 
 // alternatives are the members of a schema that combine other schemas.
 var alternatives = [...]string{"anyOf", "oneOf", "allOf"}
@@ -349,7 +351,7 @@ func (p *Profile) Schemas(next caddyhttp.Handler, client wire.Format, view *wire
 // hasOutput reports whether a request may have a schema for the answer that the API refuses.
 func (s *schemaRepair) hasOutput(v *wire.View) bool {
 	value := v.Bytes(v.Reply.OutputConfig)
-	return s.output != nil && len(value) > 0 && (v.Format == wire.Gemini || bytes.Contains(value, []byte(`"schema"`)))
+	return s.output != nil && len(value) > 0 && bytes.Contains(value, s.outputMark)
 }
 
 // accepts reports whether a request needs no rewrites, the tools not if they are known.

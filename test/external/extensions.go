@@ -14,10 +14,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
-
 	"github.com/caddy-llm-cache/caddy-llm-cache/extend"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+
+	"github.com/caddyserver/caddy/v2"
 )
 
 func init() {

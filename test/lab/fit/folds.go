@@ -14,6 +14,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/needmodels"
 )
 

@@ -26,14 +26,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/valkey-io/valkey-go"
-
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	_ "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/formats"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	own "github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/valkey"
+	"github.com/valkey-io/valkey-go"
 )
 
 var (

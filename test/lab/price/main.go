@@ -28,6 +28,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/needmodels"
 )
 

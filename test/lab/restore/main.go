@@ -25,6 +25,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/needmodels"
 )
 

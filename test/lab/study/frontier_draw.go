@@ -16,6 +16,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/figure"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/svg"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/lab/study/optimum"
 )
 

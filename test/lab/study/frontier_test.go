@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/lab/study/optimum"
 )
 

@@ -45,6 +45,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/needmodels"
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/lab/study/optimum"
 )

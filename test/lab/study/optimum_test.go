@@ -12,6 +12,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/lab/study/optimum"
 )
 

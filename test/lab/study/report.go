@@ -16,6 +16,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/figure"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/lab/study/optimum"
 )
 

@@ -92,8 +92,8 @@ func withMember(object rawjson.Value, name string, value rawjson.Value) rawjson.
 func messagesTool(definition rawjson.Value, drop func(string)) rawjson.Value {
 	const member = "input_schema"
 	schema := definition.Member(member)
-	// The provider's own tools have no schema.
-	if schema == nil {
+	// The provider's own tools have no schema, and a schema of another type is the client's mistake.
+	if !schema.IsObject() {
 		return definition
 	}
 	combined := slices.ContainsFunc(alternatives[:], func(name string) bool { return schema.Member(name) != nil })
@@ -186,7 +186,8 @@ func chatTool(c chatSchema) func(rawjson.Value, func(string)) rawjson.Value {
 				fixed = out
 			}
 		}
-		if schema := function.Member(member); schema != nil || c.missing {
+		// A schema of another type is the client's mistake.
+		if schema := function.Member(member); schema.IsObject() || schema.Absent() && c.missing {
 			out := schema
 			if c.refuses(schema) {
 				listAlternatives(schema, "tools[].function."+member, drop)

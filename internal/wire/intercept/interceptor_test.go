@@ -291,3 +291,13 @@ func FuzzRelaySplit(f *testing.F) {
 		}
 	})
 }
+
+// TestPieceOfNoStep: a part of a step that has not begun passes as it came.
+func TestPieceOfNoStep(t *testing.T) {
+	for _, index := range []string{"", `,"index":-1`, `,"index":7`} {
+		stream := "event: step.delta\ndata: {\"event_type\":\"step.delta\"" + index + ",\"delta\":{\"type\":\"x\",\"y\":1}}\n\n"
+		if got, _ := intercepted(interceptOptions, wire.Interactions, len(stream), []byte(stream)); !strings.HasPrefix(got, stream) {
+			t.Errorf("%s: got %q, want %q", index, got, stream)
+		}
+	}
+}

@@ -54,7 +54,7 @@ func TestAdapt(t *testing.T) {
 				want = strings.TrimSpace(want)
 				if *rewrite && err != nil {
 					_, want, _ = strings.Cut(err.Error(), "': ") // behind the name of the directive
-					if err := os.WriteFile(file, []byte(input+"----------\n"+want), 0o600); err != nil {
+					if err := os.WriteFile(file, []byte(input+"----------\n"+want+"\n"), 0o600); err != nil {
 						t.Fatal(err)
 					}
 				}

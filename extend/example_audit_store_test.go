@@ -43,7 +43,7 @@ func (lines) Write(_ context.Context, batch []*extend.Record) error {
 	return nil
 }
 
-// Prune deletes nothing: what is printed is printed.
+// Prune deletes nothing: printed lines stay.
 func (lines) Prune(context.Context, time.Time) (int64, error) { return 0, nil }
 
 func (lines) Close() error { return nil }

@@ -101,6 +101,12 @@ var chain = [...]struct {
 		},
 	},
 	{
+		"schemas", conversing | sideRequest | pinging | folding | warming, everySite,
+		func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+			return p.site.up.Schemas(next, p.Format, p.View)
+		},
+	},
+	{
 		"amend", conversing | sideRequest | unparsed | folding, configured,
 		func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 			return p.site.up.Amend(next, p.Format)

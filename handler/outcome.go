@@ -73,9 +73,9 @@ const (
 // the access log, and in the span of the request. A value that is not known, or not yet, is left out.
 // Metrics, the page and the audit store take theirs from the record.
 //
-// Placeholders and access log ask for a value as late as after the request. So a function may read the
-// exchange itself, its record, and what x.Edit keeps after [pipeline.Transaction.Close]: not x.View, nor
-// bodies, whose memory then belongs to other requests.
+// Placeholders and access log ask for a value as late as after the request. A function may read the
+// exchange, its record, and the results in x.Edit, which outlive [pipeline.Transaction.Close]. It must not
+// read x.View or bodies: their memory then belongs to other requests.
 var values = [...]struct {
 	header      string
 	parameter   string

@@ -297,7 +297,8 @@ func (c *Answerer) CallsExpand(name string) bool {
 
 // Intercepts reports whether the response may contain calls to intercept.
 func (c *Answerer) Intercepts() bool {
-	return c.x.Prompt.Edited && (c.x.req.offer.expand != expandNone || c.x.Prompt.marked && intercept.Possible(c.x.req.View))
+	return c.x.Prompt.Edited && (c.x.req.offer.expand != expandNone || c.x.Prompt.marked &&
+		intercept.Possible(c.x.req.View))
 }
 
 // Continue returns the body of the next request within the turn: the sent request, with all

@@ -80,8 +80,8 @@ type App struct {
 	// PricesFile stay in front. Default: none, those of the program.
 	PricesFrom *PricesFrom `json:"prices_from,omitempty"`
 
-	// UnknownModels tells what happens to requests for models that the models file has no price
-	// for: `charge` charges them as the dearest model of their family, or else of their vendor,
+	// UnknownModels is the treatment of requests for models without a price in the models file:
+	// `charge` charges them as the dearest model of their family, or else of their vendor,
 	// `refuse` answers them with a 400. Models of local servers with a preset are never unknown.
 	// Default: charge.
 	UnknownModels string `json:"unknown_models,omitempty"`

@@ -260,7 +260,8 @@ var generators = []generator{
 		return strings.Replace(d.say("CONTENT", `"hi"`), `[{"role":"user"`, repeated("[", m, `{"role":"user"`, n), 1)
 	}},
 	{"as many messages as are read", "", func(_ *testing.T, d *dialect, n int) string {
-		m := map[string]string{"gemini": `{"role":"user","parts":[{"text":"a"}]},{"role":"model","parts":[{"text":"b"}]},`}[d.name]
+		m := map[string]string{"gemini": `{"role":"user","parts":[{"text":"a"}]},{"role":"model",` +
+			`"parts":[{"text":"b"}]},`}[d.name]
 		if m == "" {
 			m = `{"role":"user","content":"a"},{"role":"assistant","content":"b"},`
 		}

@@ -150,6 +150,8 @@ func (h *hostility) try(t *testing.T, site string, d *dialect, name, body, codin
 		(as || site == "box" || site != "native" && site != d.native && site != "bare"):
 	case res.StatusCode == http.StatusOK && res.Header.Get("X-Llm-Cache-Transforms") != "none" &&
 		res.Header.Get("X-Llm-Cache-Transforms") != "":
+	case res.StatusCode == http.StatusOK && site == "hosted" && strings.HasPrefix(name, "y_object_") &&
+		strings.HasSuffix(name, " as schema"): // an object without a type, which the provider would refuse
 	case res.StatusCode == http.StatusBadRequest && h.n < 0 && bytes.Contains(answer, []byte(`"error"`)) &&
 		site != "native" && site != d.native && site != "bare":
 	default:

@@ -44,23 +44,28 @@ var besides = []struct {
 }{
 	{
 		"GET", "/v1/responses/resp_1", false,
-		`{"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","param":null,"code":null}}`,
+		`{"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","param":null,` +
+			`"code":null}}`,
 	},
 	{
 		"GET", "/v1/responses/resp_1?stream=true&starting_after=7", false,
-		`{"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","param":null,"code":null}}`,
+		`{"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","param":null,` +
+			`"code":null}}`,
 	},
 	{
 		"DELETE", "/v1/responses/resp_1", false,
-		`{"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","param":null,"code":null}}`,
+		`{"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","param":null,` +
+			`"code":null}}`,
 	},
 	{
 		"GET", "/v1/responses/resp_1/input_items?limit=20", false,
-		`{"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","param":null,"code":null}}`,
+		`{"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","param":null,` +
+			`"code":null}}`,
 	},
 	{
 		"POST", "/v1/responses/resp_1/cancel", false,
-		`{"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","param":null,"code":null}}`,
+		`{"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","param":null,` +
+			`"code":null}}`,
 	},
 	// none of ours
 	{

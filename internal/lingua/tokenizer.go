@@ -275,7 +275,8 @@ func (u *unigram) readNormalizer(raw json.RawMessage) error {
 			}
 		}
 	default:
-		return fmt.Errorf("normalizer of type %q: Precompiled, and Replace of several spaces by one behind it, are understood", n.Type)
+		return fmt.Errorf("normalizer of type %q: Precompiled, and Replace of several spaces by one behind it, are "+
+			"understood", n.Type)
 	}
 	return nil
 }

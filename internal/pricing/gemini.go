@@ -43,7 +43,8 @@ func validateGemini(v *wire.View, r Rules) *APIError {
 		}
 		switch results := n[wire.KindToolResult]; {
 		case model && results > 0, !model && results > 0 && calls == 0:
-			return geminiError(invalid("Please ensure that function response turn comes immediately after a function call turn."))
+			return geminiError(invalid("Please ensure that function response turn comes immediately after a function call " +
+				"turn."))
 		case !model && results != calls:
 			return geminiError(invalid("Please ensure that the number of function response parts is equal to the number of " +
 				"function call parts of the function call turn."))

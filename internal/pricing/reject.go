@@ -87,7 +87,8 @@ func validateContent(v *wire.View, r Rules) *APIError {
 	}
 	final := len(v.Messages) - 1
 	if r.RefusesPrefill && v.Messages[final].Role == wire.RoleAssistant {
-		return invalid("This model does not support assistant message prefill. The conversation must end with a user message.")
+		return invalid("This model does not support assistant message prefill. The conversation must end with a user " +
+			"message.")
 	}
 	for m := range v.Messages {
 		msg := &v.Messages[m]

@@ -52,6 +52,7 @@ type Profile struct {
 
 	compat  *compat // nil if no change is needed
 	blind   blindModels
+	taken   takenTools
 	reached atomic.Pointer[reachedHost]
 }
 

@@ -188,9 +188,12 @@ func (t *Teller) Close(entry string) {
 	t.Index = -1
 }
 
-// Piece sends the part of an entry's update that has no event of its own.
+// Piece sends the part of the current entry's update that has no event of its own. Without a current
+// entry it does nothing: the update belongs to no entry that a provider has begun.
 func (t *Teller) Piece(data, inside string) {
-	t.Tell(Event{Kind: EventPiece, Data: data, Text: inside})
+	if t.Index >= 0 {
+		t.Tell(Event{Kind: EventPiece, Call: -1, Data: data, Text: inside})
+	}
 }
 
 // Opaque reports answer content that has no event.

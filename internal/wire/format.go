@@ -107,7 +107,7 @@ type Traits struct {
 	// Surroundings: clients insert a message with the date and place before the first prompt, and
 	// rewrite it when they resume.
 	Surroundings bool
-	// TextType is the type of a text part. Default: text.
+	// TextType is the type of a text part, besides text.
 	TextType string
 	// Heartbeat is the stream event for keepalive. Default: a comment, unless BareStreams.
 	Heartbeat string
@@ -132,7 +132,7 @@ func (t *Traits) Streams() framing.Framing {
 }
 
 // Codec implements a format. Optional abilities are separate interfaces: [Addresser],
-// [TokenCounter], [Prefiller], [Replacer], [Marker], [Manager], [ToolChanger], and the one in
+// [Placer], [TokenCounter], [Prefiller], [Replacer], [Marker], [Manager], [ToolChanger], and the one in
 // package intercept.
 type Codec interface {
 	// Traits returns the facts about the format.
@@ -169,6 +169,13 @@ type Addresser interface {
 	// Address splits a path into the part before the model's name, the model, and whether the
 	// response is streamed. ok is false unless the path satisfies [Codec.Match].
 	Address(path string) (base, model string, stream, ok bool)
+}
+
+// Placer is an [Addresser] of a format whose addresses name the place of the model.
+type Placer interface {
+	// Place returns the service level of an address, by the part before the model's name, and reports
+	// whether the model is one of Google's at Vertex AI.
+	Place(base string) (level Service, vertex bool)
 }
 
 // TokenCounter is a [Codec] of a format with an API for counting prompt tokens.

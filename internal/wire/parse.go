@@ -154,7 +154,6 @@ const (
 	seenStream
 	seenPrevious
 	seenConversation
-	seenThread
 )
 
 func (p *Parser) run() error {
@@ -234,9 +233,6 @@ func (p *Parser) run() error {
 			p.resourceRef(refConversation, conversation)
 		case "container":
 			p.resourceRef(refContainer, m.Skip())
-		case "thread":
-			bit = seenThread
-			p.thread(m.Skip())
 		case "store":
 			s := m.Skip()
 			p.View.Conversation.Stateless = p.traits.KeepsAnswers && m.At > 0 && string(s.Of(p.Body)) == "false"
@@ -596,7 +592,7 @@ func (p *Parser) Lone(content rawjson.Span) rawjson.Span {
 			switch {
 			case key == "text":
 				text = value
-			case key == "type" && isTextType(value.Of(p.Body)), key == "cache_control", key == "prompt_cache_breakpoint":
+			case key == "type" && p.isText(value), key == "cache_control", key == "prompt_cache_breakpoint":
 				// Cache markers do not count.
 			default:
 				return content
@@ -610,8 +606,11 @@ func (p *Parser) Lone(content rawjson.Span) rawjson.Span {
 	return text
 }
 
-// isTextType reports whether a part's type is a text. The Responses API calls it input_text.
-func isTextType(kind []byte) bool { return string(kind) == `"text"` || string(kind) == `"input_text"` }
+// isText reports whether a part's type is a text: text, or the format's own name for it.
+func (p *Parser) isText(kind rawjson.Span) bool {
+	name := string(rawjson.Unquoted(p.Body, kind).Of(p.Body))
+	return name == "text" || name != "" && name == p.traits.TextType
+}
 
 // AllText reports whether a content is a string or an array of text blocks.
 func (p *Parser) AllText(content rawjson.Span) bool {
@@ -628,7 +627,7 @@ func (p *Parser) AllText(content rawjson.Span) bool {
 			key := string(m.Key)
 			value := m.Skip()
 			if key == "type" {
-				text = isTextType(value.Of(p.Body))
+				text = p.isText(value)
 			}
 		}
 		all = all && text && !m.Bad
@@ -684,20 +683,6 @@ func (h ResourceRef) String() string {
 func (p *Parser) resourceRef(h ResourceRef, s rawjson.Span) {
 	if !s.Empty() && !IsNull(p.Body, s) {
 		p.View.Conversation.Resource = h
-	}
-}
-
-// thread reads the thread of a Messages request.
-func (p *Parser) thread(s rawjson.Span) {
-	if !p.traits.Threads || s.Empty() || IsNull(p.Body, s) {
-		return
-	}
-	p.View.Conversation.Thread = s
-	thread := gjson.ParseBytes(s.Of(p.Body))
-	// An unknown type counts as a continuation, because part of the prompt may be stored at the
-	// provider.
-	if thread.Get("type").Str != "create" {
-		p.View.Conversation.Partial, p.View.Conversation.Continues = true, thread.Get("previous_message_id").Str
 	}
 }
 

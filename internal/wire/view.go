@@ -141,11 +141,12 @@ func (v *View) Address(path, query string) {
 		return
 	}
 	if base, model, stream, ok := a.Address(path); ok {
-		v.Model, v.Reply.Stream, v.Vertex = model, stream, strings.Contains(base, "/publishers/google/")
+		v.Model, v.Reply.Stream = model, stream
 		v.Reply.Array = v.Format.Array(stream, query)
-		// A location other than global is priced as regional.
-		if _, region, ok := strings.Cut(base, "/locations/"); ok && !v.Vertex && !strings.HasPrefix(region, "global/") {
-			v.Reply.Service |= Regional
+		if p, ok := a.(Placer); ok {
+			var level Service
+			level, v.Vertex = p.Place(base)
+			v.Reply.Service |= level
 		}
 	}
 }

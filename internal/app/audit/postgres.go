@@ -89,7 +89,8 @@ func (p *Postgres) makeSchema(ctx context.Context, tx pgx.Tx) error {
 		return err
 	}
 	if _, err := tx.Exec(ctx,
-		"CREATE TABLE IF NOT EXISTS llm_cache.versions (version bigint PRIMARY KEY, at timestamptz NOT NULL DEFAULT now())"); err != nil {
+		"CREATE TABLE IF NOT EXISTS llm_cache.versions (version bigint PRIMARY KEY, at timestamptz NOT NULL DEFAULT "+
+			"now())"); err != nil {
 		return err
 	}
 	version := 0

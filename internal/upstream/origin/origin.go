@@ -312,7 +312,8 @@ const (
 )
 
 var received = metric.CounterOf("origin_requests_total",
-	"Requests of edges by what became of them: made, whole, passed, session, or why nothing could be made of a difference.", "result",
+	"Requests of edges by what became of them: made, whole, passed, session, or why nothing could be made of a "+
+		"difference.", "result",
 	delta.Made, whole, passed, session, sessionLost, delta.UnknownBase, delta.BadDelta, delta.BadHash, delta.NoRoom,
 	delta.TooLarge)
 

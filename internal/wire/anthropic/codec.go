@@ -62,10 +62,26 @@ func (c Codec) Base([]byte) []wire.Member {
 // Name implements [wire.Codec].
 func (Codec) Name(key []byte) []byte { return key }
 
-// Member implements [wire.Codec].
+// Member implements [wire.Codec]. A thread is created, or continues from a stored answer.
 func (Codec) Member(p *wire.Parser, key []byte, value rawjson.Span) {
 	if string(key) == "tags" {
 		p.View.Tags = value
+		return
+	}
+	c := &p.View.Conversation
+	if string(key) != "thread" || !p.View.Traits().Threads || wire.IsNull(p.Body, value) {
+		return
+	}
+	if !c.Thread.Empty() {
+		p.Fail(wire.ErrDuplicate)
+		return
+	}
+	c.Thread = value
+	thread := gjson.ParseBytes(value.Of(p.Body))
+	// An unknown type counts as a continuation, because part of the prompt may be stored at the
+	// provider.
+	if thread.Get("type").Str != "create" {
+		c.Partial, c.Continues = true, thread.Get("previous_message_id").Str
 	}
 }
 

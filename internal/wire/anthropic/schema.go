@@ -3,7 +3,12 @@
 
 package anthropic
 
-import "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+)
 
 // unsupported are the members of schemas that the API refuses in an output format
 // (https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations).
@@ -13,7 +18,20 @@ var unsupported = map[string]bool{
 	"maxItems": true, "uniqueItems": true, "minProperties": true, "maxProperties": true,
 }
 
-// answerSchema rewrites an output schema for the API and reports omitted members to leaveOut.
+// AnswerSchema returns an output schema in the form that the API takes, and reports whether the API
+// refuses the given one. It calls leaveOut with the name of each member that the form omits.
+func AnswerSchema(v rawjson.Value, leaveOut func(member string)) (schema rawjson.Value, refused bool) {
+	schema = answerSchema(v, leaveOut)
+	var before, after bytes.Buffer
+	if json.Compact(&before, v) != nil || json.Compact(&after, schema) != nil {
+		return v, false
+	}
+	return schema, !bytes.Equal(before.Bytes(), after.Bytes())
+}
+
+// answerSchema rewrites an output schema for the API: objects allow no additional properties, oneOf
+// becomes anyOf, and unsupported members are omitted. It calls leaveOut with the name of each
+// omitted member.
 func answerSchema(v rawjson.Value, leaveOut func(member string)) rawjson.Value {
 	return appendSchema(make(rawjson.Value, 0, len(v)+len(v)/4), v, leaveOut)
 }

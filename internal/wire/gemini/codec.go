@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/intercept"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/vertex"
 )
 
 // Codec is the Gemini API: POST …/models/{model}:generateContent and
@@ -95,6 +96,14 @@ func (Codec) Address(path string) (base, model string, stream, ok bool) {
 		}
 	}
 	return "", "", false, false
+}
+
+// Place implements [wire.Placer]. Google's models at Vertex AI have one price at all locations.
+func (Codec) Place(base string) (level wire.Service, google bool) {
+	if strings.Contains(base, "/publishers/google/") {
+		return 0, true
+	}
+	return vertex.Level(base), false
 }
 
 // Name implements [wire.Codec].

@@ -9,7 +9,48 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// jsonSchema converts a schema from Gemini's dialect: OpenAPI 3.0 with types in capitals and nullable.
+// dialect are the members of Gemini's own dialect (https://ai.google.dev/api/caching#Schema).
+var dialect = map[string]bool{
+	"type": true, "format": true, "title": true, "description": true, "nullable": true, "enum": true, "maxItems": true,
+	"minItems": true, "properties": true, "required": true, "minProperties": true, "maxProperties": true,
+	"minLength": true, "maxLength": true, "pattern": true, "example": true, "anyOf": true, "propertyOrdering": true,
+	"default": true, "items": true, "minimum": true, "maximum": true,
+}
+
+// JSONSchema returns a schema from the place of one in Gemini's own dialect as JSON schema, and reports
+// whether the API refuses it in that place: it has members or types that the dialect lacks.
+func JSONSchema(v rawjson.Value) (schema rawjson.Value, refused bool) {
+	if !foreign(v) {
+		return v, false
+	}
+	return jsonSchema(v), true
+}
+
+// foreign reports whether a schema is not in Gemini's own dialect.
+func foreign(v rawjson.Value) bool {
+	for key, m := range v.Members() {
+		switch key = camel(key); {
+		case !dialect[key], key == "type" && m.IsArray(), key == "items" && (m.IsArray() || foreign(m)):
+			return true
+		case key == "properties":
+			for _, s := range m.Members() {
+				if foreign(s) {
+					return true
+				}
+			}
+		case key == "anyOf":
+			for _, s := range m.Elements() {
+				if foreign(s) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// jsonSchema converts a schema from Gemini's own dialect to JSON schema. The dialect is that of OpenAPI
+// 3.0, with types in capitals and nullable. All other members keep their bytes and order.
 func jsonSchema(v rawjson.Value) rawjson.Value {
 	return appendSchema(make(rawjson.Value, 0, len(v)), v)
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/bedrock"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/intercept"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
@@ -307,92 +306,6 @@ func TestWholeCalls(t *testing.T) {
 		got, r := watch(&w, true, events)
 		if text := w.text(read(got)); text != arguments || r.Asks() || r.Failed() {
 			t.Errorf("%s: asks %t, failed %t, got %q, want %q", w.name, r.Asks(), r.Failed(), text, arguments)
-		}
-	}
-}
-
-// Interleaved calls, and a call in the chunk of another.
-func TestCallsSideBySide(t *testing.T) {
-	chunk := func(calls, finish string) string {
-		return "data: " + `{"id":"c","choices":[{"index":0,"delta":{"tool_calls":[` + calls + `]},"finish_reason":` + finish +
-			`}]}` + "\n\n"
-	}
-	call := func(index int, text string) string {
-		return fmt.Sprintf(`{"index":%d,"id":"t%d","type":"function","function":{"name":"bash","arguments":%s}}`, index,
-			index, quoted(text))
-	}
-	more := func(index int, text string) string {
-		return fmt.Sprintf(`{"index":%d,"function":{"arguments":%s}}`, index, quoted(text))
-	}
-	for _, c := range []struct {
-		name         string
-		events       []string
-		same         bool // the client gets the upstream's bytes
-		failed, asks bool
-	}{
-		{"both clean", []string{
-			chunk(call(0, "{")+","+call(1, "{"), "null"),
-			chunk(more(0, `"a":"["}`)+","+more(1, "}"), `"tool_calls"`),
-		}, true, false, false},
-		{"one after the other", []string{
-			chunk(call(0, ""), "null"), chunk(call(1, ""), "null"), chunk(more(0, "{}"), "null"),
-			chunk(more(1, "{}"), "null"), chunk("", `"tool_calls"`),
-		}, true, false, false},
-		{
-			"the second at once",
-			[]string{chunk(call(0, "{}")+","+call(1, note), "null"), chunk("", `"tool_calls"`)},
-			false,
-			false, false,
-		},
-		{"both at once", []string{chunk(call(0, note)+","+call(1, note), `"tool_calls"`)}, false, false, true},
-		{
-			"the second in pieces",
-			[]string{
-				chunk(call(0, "{")+","+call(1, "{[llm_cache: 30"), "null"),
-				chunk(more(0, "}")+","+more(1, note[len("[llm_cache: 30"):]), "null"), chunk("", `"tool_calls"`),
-			},
-			false,
-			true, false,
-		},
-	} {
-		w := writer{format: wire.OpenAIChat}
-		got, r := watch(&w, false, c.events)
-		sent := strings.Join(got, "")
-		if r.Failed() != c.failed || r.Asks() != c.asks || (sent == strings.Join(c.events, "")) != c.same ||
-			strings.Contains(sent, "30 lines") {
-			t.Errorf("%s: failed %t, asks %t, got\n%s", c.name, r.Failed(), r.Asks(), sent)
-		}
-		if c.name == "the second at once" && !strings.Contains(sent, "t0") {
-			t.Errorf("%s: the client lacks the first call: %s", c.name, sent)
-		}
-	}
-}
-
-// A JSON answer with a mark in a call never reaches the client, in any format.
-func TestCopiedMarksInDocuments(t *testing.T) {
-	arguments := `{"content":` + quoted(note) + `}`
-	for format, body := range map[wire.Format]string{
-		wire.Anthropic: `{"content":[{"type":"tool_use","id":"t","name":"Bash","input":` + arguments +
-			`}],"stop_reason":"tool_use"}`,
-		wire.OpenAIChat: `{"choices":[{"index":0,"message":{"tool_calls":[{"id":"t","type":"function",` +
-			`"function":{"name":"bash","arguments":` + quoted(arguments) + `}}]},"finish_reason":"tool_calls"}]}`,
-		wire.OpenAIResponses: `{"status":"completed","output":[{"type":"custom_tool_call","call_id":"t","name":"bash",` +
-			`"input":` + quoted(note) + `}]}`,
-		wire.Gemini: `{"candidates":[{"content":{"parts":[{"functionCall":{"name":"Bash","args":` + arguments +
-			`}}]},"finishReason":"STOP"}]}`,
-		wire.Interactions: `{"status":"requires_action","steps":[{"type":"function_call","id":"t","name":"Bash",` +
-			`"arguments":` + arguments + `}]}`,
-		bedrock.Format: `{"content":[{"type":"tool_use","id":"t","name":"Bash","input":` + arguments +
-			`}],"stop_reason":"tool_use"}`,
-	} {
-		o := options
-		o.Marks = func() *intercept.Marks { return marked }
-		if out, done := intercept.NewInterceptor(format, o).Whole([]byte(body)); done {
-			t.Errorf("%s: the client got %s", format, out)
-		}
-		clean := strings.ReplaceAll(body, "30 lines", "31 lines")
-		if out, done := intercept.NewInterceptor(format, o).Whole([]byte(clean)); !done || string(out) != clean {
-			t.Errorf("%s: without a mark the client got %s", format, out)
 		}
 	}
 }

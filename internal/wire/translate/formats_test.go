@@ -80,7 +80,7 @@ var tableModels = map[wire.Format]string{
 // cell translates a feature's request and describes the result. A feature lost without a report
 // fails the test.
 func (f feature) cell(t *testing.T, client, upstream wire.Format) string {
-	body, ok := f.say[client]
+	body, ok := f.bodies(t)[client]
 	if !ok {
 		return none
 	}
@@ -185,7 +185,7 @@ func TestFeaturesOfficial(t *testing.T) {
 		wire.OpenAIResponses: "gpt-5.2", wire.Gemini: "gemini-3.1-pro", wire.Interactions: "gemini-3.1-pro",
 	}
 	for _, f := range features {
-		for client, body := range f.say {
+		for client, body := range f.bodies(t) {
 			for _, upstream := range translate.Formats() {
 				path, query := pathOf(client)
 				out, err := translate.Convert(client, upstream, translate.Incoming{Body: []byte(body), Path: path, Query: query},

@@ -17,7 +17,7 @@ import (
 // that names the reason, and the same result every time.
 func FuzzConvert(f *testing.F) {
 	for _, feature := range features {
-		for client, body := range feature.say {
+		for client, body := range feature.bodies(f) {
 			for i, known := range translate.Formats() {
 				if known == client {
 					f.Add(byte(i), []byte(body))
@@ -25,7 +25,7 @@ func FuzzConvert(f *testing.F) {
 			}
 		}
 	}
-	for _, seed := range clientBodies {
+	for _, seed := range clientBodies(f) {
 		f.Add(seed.format, []byte(seed.body))
 	}
 	f.Fuzz(func(t *testing.T, format byte, body []byte) {
@@ -39,7 +39,7 @@ func TestConvertMangled(t *testing.T) {
 		"null", "true", "0", "-1.5e3", `""`, `"x\ud800\u0000\""`, "[]", "{}", `[null,"a",{}]`,
 		`{"type":"text","role":"user"}`,
 	}
-	for _, seed := range clientBodies {
+	for _, seed := range clientBodies(t) {
 		for i, at := range values(seed.body) {
 			if testing.Short() && i%8 > 0 {
 				continue

@@ -133,11 +133,11 @@ func TestRules(t *testing.T) {
 
 // The clients' and the recorded requests obey, too.
 func TestRulesOfClients(t *testing.T) {
-	for _, seed := range clientBodies {
+	for _, seed := range clientBodies(t) {
 		obey(t, translate.Formats()[seed.format], []byte(seed.body))
 	}
 	for _, feature := range features {
-		for client, body := range feature.say {
+		for client, body := range feature.bodies(t) {
 			obey(t, client, []byte(body))
 		}
 	}

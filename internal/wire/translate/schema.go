@@ -14,7 +14,10 @@ import (
 // an object with properties and without alternatives at the top level. Properties of alternatives
 // become properties of the object. A property is required if every alternative requires it. A
 // schema without alternatives keeps its bytes.
-func ObjectSchema(v rawjson.Value) rawjson.Value {
+func ObjectSchema(v rawjson.Value) rawjson.Value { return ObjectSchemaIn(v, v) }
+
+// ObjectSchemaIn is [ObjectSchema] for a part of the schema root, to which references refer.
+func ObjectSchemaIn(root, v rawjson.Value) rawjson.Value {
 	if !v.IsObject() || len(v[1:].Trim()) == 1 {
 		return rawjson.Value(`{"type":"object","properties":{}}`)
 	}
@@ -32,7 +35,7 @@ func ObjectSchema(v rawjson.Value) rawjson.Value {
 		}
 	}
 	if !plain {
-		return flat(v)
+		return flat(root, v)
 	}
 	// The APIs require both properties and type.
 	if !properties {
@@ -55,8 +58,8 @@ type object struct {
 	required   []string
 }
 
-func flat(v rawjson.Value) rawjson.Value {
-	o := &object{root: v, properties: map[string]rawjson.Value{}}
+func flat(root, v rawjson.Value) rawjson.Value {
+	o := &object{root: root, properties: map[string]rawjson.Value{}}
 	o.required = o.gather(v, 0)
 	out := rawjson.Value(`{"type":"object","properties":{`)
 	for _, name := range o.names {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit/answers"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
@@ -397,29 +398,6 @@ func failed(t *testing.T, s *translate.Stream, to wire.Format, stream bool, out 
 	}
 }
 
-// TestGeminiFailure: Gemini's clients look for an error outside of data fields.
-func TestGeminiFailure(t *testing.T) {
-	data := []byte("event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"model\":\"m\"," +
-		"\"content\":[]}}\n\n" +
-		"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0," +
-		"\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n" +
-		"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0," +
-		"\"delta\":{\"type\":\"text_delta\",\"text\":\"Hm.\"}}\n\n" +
-		"event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n")
-	out, _ := run(wire.Anthropic, wire.Gemini, translate.Answering{Stream: true}, data)
-	const want = "\n\n{\"error\":{\"code\":503,\"message\":\"Overloaded\",\"status\":\"UNAVAILABLE\"}}\n\n"
-	if !strings.HasSuffix(string(out), want) {
-		t.Errorf("the stream ends in\n%s", out)
-	}
-	if turn := decoded(wire.Gemini, true, out); turn.Text != "Hm." || turn.ErrorMessage != "Overloaded" || turn.Done {
-		t.Errorf("%+v of\n%s", turn, out)
-	}
-	out, _ = run(wire.Anthropic, wire.Gemini, translate.Answering{Stream: true, Array: true}, data)
-	if !json.Valid(out) {
-		t.Errorf("no array: %s", out)
-	}
-}
-
 // TestSplits: any cut gives the same bytes.
 func TestSplits(t *testing.T) {
 	for _, f := range answers.All(t) {
@@ -442,24 +420,16 @@ func TestSplits(t *testing.T) {
 	}
 }
 
-// TestSummaryParts: the parts of a summary of reasoning are paragraphs.
-func TestSummaryParts(t *testing.T) {
-	item := `{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"**One**"},` +
-		`{"type":"summary_text","text":"**Two**"}]}`
-	end := `{"id":"resp_1","status":"completed","output":[` + item +
-		`],"usage":{"input_tokens":1,"output_tokens":1,"total_tokens":2}}`
-	part := func(n, text string) string {
-		return streamed(`{"type":"response.reasoning_summary_part.added","output_index":0,"summary_index":`+n+
-			`,"part":{"type":"summary_text","text":""}}`,
-			`{"type":"response.reasoning_summary_text.delta","output_index":0,"summary_index":`+n+`,"delta":"`+text+`"}`)
-	}
-	done := streamed(`{"type":"response.output_item.done","output_index":0,"item":`+item+`}`,
-		`{"type":"response.completed","response":`+end+`}`)
-	for name, data := range map[string]string{"whole": end, "done": done, "streamed": part("0", "**One**") +
-		part("1", "**Two**") + done} {
-		out, _ := run(wire.OpenAIResponses, wire.Anthropic, translate.Answering{Stream: name != "whole"}, []byte(data))
-		if turn := decoded(wire.Anthropic, name != "whole", out); turn.Thinking != "**One**\n\n**Two**" {
-			t.Errorf("%s: %q", name, turn.Thinking)
+// TestSplitCharacters: llama.cpp splits characters, and the client's answer is valid UTF-8.
+func TestSplitCharacters(t *testing.T) {
+	const content = "\"content\":\"Hi \xe2\x82 ok\"},\"finish_reason\":\"stop\"}]}"
+	for stream, data := range map[bool]string{
+		false: `{"id":"c1","model":"m","choices":[{"index":0,"message":{"role":"assistant",` + content,
+		true:  `data: {"id":"c1","model":"m","choices":[{"index":0,"delta":{` + content + "\n\ndata: [DONE]\n\n",
+	} {
+		out, _ := run(wire.OpenAIChat, wire.Anthropic, translate.Answering{Stream: stream, Seed: "s"}, []byte(data))
+		if turn := decoded(wire.Anthropic, stream, out); !utf8.Valid(out) || turn.Text != "Hi \uFFFD ok" {
+			t.Errorf("stream %t: got %q, want %q", stream, turn.Text, "Hi \uFFFD ok")
 		}
 	}
 }

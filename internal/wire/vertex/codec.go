@@ -54,3 +54,15 @@ func (Codec) Address(path string) (base, model string, streams, ok bool) {
 // MatchCount implements [wire.TokenCounter]
 // (https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/claude/count-tokens).
 func (Codec) MatchCount(path string) bool { return strings.HasSuffix(path, models+counter+":"+whole) }
+
+// Place implements [wire.Placer].
+func (Codec) Place(base string) (level wire.Service, google bool) { return Level(base), false }
+
+// Level returns the service level of an address at Vertex AI. A location other than global has prices of
+// its own.
+func Level(base string) wire.Service {
+	if _, location, ok := strings.Cut(base, "/locations/"); ok && !strings.HasPrefix(location, "global/") {
+		return wire.Regional
+	}
+	return 0
+}

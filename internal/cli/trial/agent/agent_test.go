@@ -70,7 +70,8 @@ func TestCodexBytes(t *testing.T) {
 	const (
 		head   = `{"model":"gpt-x","stream":true,"instructions":"You count things.\nBe exact.","input":[`
 		prompt = `{"type":"message","id":"msg_P1","role":"user","content":[{"type":"input_text","text":"Count the boats."}]}`
-		answer = `,{"type":"message","id":"msg_P2","role":"assistant","content":[{"type":"output_text","text":"Counting."}]}` +
+		answer = `,{"type":"message","id":"msg_P2","role":"assistant","content":[{"type":"output_text",` +
+			`"text":"Counting."}]}` +
 			`,{"type":"function_call","id":"fc_P3","name":"bash","arguments":"{\"command\":\"ls boats | wc -l\"}",` +
 			`"call_id":"b1"}` +
 			`,{"type":"function_call_output","id":"fco_P4","call_id":"b1","output":[{"type":"input_text","text":"7"},` +

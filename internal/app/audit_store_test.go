@@ -25,6 +25,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
 // shakyStore fails to open, write and read for given numbers of times.
@@ -105,7 +106,8 @@ func TestStoreThatFails(t *testing.T) {
 			a := &App{
 				instance: shared.Process,
 				Users:    []User{{Name: "anna", Budgets: []allowance.Budget{{Dollars: 10, Per: "month"}}}}, audit: new(AuditSQLite),
-				auditShare: &AuditShare{Of: sink, Key: "k"}, logger: zap.NewNop(), share: &state.Share{Of: new(state.State)},
+				auditShare: &AuditShare{Of: sink, Key: "k"}, logger: zap.NewNop(),
+				share: &state.Share{Of: &state.State{Store: new(sessioncache.Store)}},
 			}
 			a.inForce(t)
 			turnsOf(shared.Process).seeded.Store(true)
@@ -173,6 +175,7 @@ func TestStoreThatMayNotFail(t *testing.T) {
 		a := &App{
 			instance: shared.Process, audit: &AuditSQLite{AuditOptions: AuditOptions{OnError: refuseOnError}},
 			auditShare: &AuditShare{Of: sink}, logger: zap.NewNop(),
+			share: &state.Share{Of: &state.State{Store: new(sessioncache.Store)}},
 		}
 		a.inForce(t)
 		if err := a.openAudit(); err == nil {
@@ -254,7 +257,8 @@ func TestRecordReadWhileCleanedUp(t *testing.T) {
 		a := &App{
 			instance: shared.Process,
 			Users:    []User{{Name: "anna", Budgets: []allowance.Budget{{Dollars: 10, Per: "month"}}}}, audit: new(AuditSQLite),
-			auditShare: &AuditShare{Of: sink, Key: "k"}, logger: zap.NewNop(), share: &state.Share{Of: new(state.State)},
+			auditShare: &AuditShare{Of: sink, Key: "k"}, logger: zap.NewNop(),
+			share: &state.Share{Of: &state.State{Store: new(sessioncache.Store)}},
 		}
 		a.inForce(t)
 		turnsOf(shared.Process).seeded.Store(true)

@@ -233,10 +233,10 @@ type claim struct {
 // claimed is an account of the request.
 type claimed struct {
 	*account
-	name   Account
-	before Spent // reserved before this request
-	unsent Spent // see account
-	counts [len(periods)]bool
+	name    Account
+	before  Spent                   // reserved before this request
+	unsent  Spent                   // see account
+	counted [len(periods)]time.Time // the beginnings of the periods in which the request counts, others zero
 }
 
 // check is a budget that applies to the request.
@@ -333,7 +333,7 @@ func (l *Shared) claim(u *use, b *Budgets, s Spender, amount Spent, now time.Tim
 				if amount.Requests == 0 {
 					continue
 				}
-				counts, part.counts[period] = true, true
+				counts, part.counted[period] = true, a.windows[period].begins
 			}
 			c.checks = append(c.checks, check{Budget: budget, part: len(c.parts), begins: a.windows[period].begins})
 			v := a.verdict(name, budget, now)
@@ -351,11 +351,7 @@ func (l *Shared) claim(u *use, b *Budgets, s Spender, amount Spent, now time.Tim
 	for i := range c.parts {
 		p := &c.parts[i]
 		p.spend(now, c.count)
-		for period, counts := range p.counts {
-			if counts {
-				p.windows[period].unsent.add(c.count)
-			}
-		}
+		p.each(func(w *window) { w.unsent.add(c.count) })
 		p.reserved.add(c.amount)
 		if p.open++; reserves {
 			l.open[p.account] = p.name
@@ -377,8 +373,8 @@ func (c *claim) prepare(u *use, l *Shared) {
 			k.sum = c.checks[k.sum].sum
 		} else {
 			k.sum = len(c.call.Sums)
-			sum := u.sum(p.name, &p.windows[period], period, p.counts[period])
-			if p.counts[period] {
+			sum := u.sum(p.name, &p.windows[period], period, !p.counted[period].IsZero())
+			if !p.counted[period].IsZero() {
 				sum.Add = amountOf(c.count)
 			}
 			c.call.Sums = append(c.call.Sums, sum)
@@ -431,7 +427,7 @@ func (l *Shared) learn(c *claim, now time.Time) {
 		k := &c.checks[i]
 		p, period := &c.parts[k.part], k.Per.index()
 		now := c.call.Sums[k.sum].Now
-		if p.counts[period] {
+		if !p.counted[period].IsZero() {
 			now[requests] += c.count.Requests // is in the window already
 		}
 		if w := &p.windows[period]; w.begins.Equal(k.begins) {
@@ -444,16 +440,14 @@ func (l *Shared) learn(c *claim, now time.Time) {
 		if c.call.Refused {
 			continue
 		}
-		p.each(c, func(w *window) { w.unsent.sub(c.count) })
+		p.each(func(w *window) { w.unsent.sub(c.count) })
 	}
 }
 
-// each calls f for the periods in which the request was counted.
-func (p *claimed) each(c *claim, f func(*window)) {
-	for i := range c.checks {
-		k := &c.checks[i]
-		w := &p.windows[k.Per.index()]
-		if c.parts[k.part].account == p.account && k.unit() == requests && w.begins.Equal(k.begins) {
+// each calls f for the periods in which the request counts, but for those that have ended.
+func (p *claimed) each(f func(*window)) {
+	for i, begins := range p.counted {
+		if w := &p.windows[i]; !begins.IsZero() && w.begins.Equal(begins) {
 			f(w)
 		}
 	}
@@ -471,9 +465,9 @@ func (l *Shared) uncounted(c *claim) {
 			continue
 		}
 		at := charge{account: p.account, name: p.name}
-		for j := range c.checks {
-			if k := &c.checks[j]; k.part == i && k.unit() == requests {
-				at.begins[k.Per.index()] = k.begins.Unix()
+		for j, begins := range p.counted {
+			if !begins.IsZero() {
+				at.begins[j] = begins.Unix()
 			}
 		}
 		if at.begins != (charge{}).begins {
@@ -509,7 +503,7 @@ func (l *Shared) undo(c *claim, now time.Time) {
 				w.spent.sub(c.count)
 			}
 		}
-		p.each(c, func(w *window) { w.unsent.sub(c.count) })
+		p.each(func(w *window) { w.unsent.sub(c.count) })
 	}
 	l.release(c)
 }

@@ -342,6 +342,24 @@ func TestSharedLoss(t *testing.T) {
 	}
 }
 
+// TestSharedTwoLimits: a request counts once, however many budgets of a period count requests.
+func TestSharedTwoLimits(t *testing.T) {
+	c, now := new(counters), time.Now()
+	b := budgetsOf(t, "* 5 requests minute", "* 9 requests minute soft")
+	one, other := sharing(t, c), sharing(t, c)
+	for want := range int64(3) {
+		l := one
+		if want == 2 {
+			l = other
+		}
+		r, v := l.Reserve(b, user("anna"), Spent{Requests: 1}, now)
+		r.Release()
+		if v.Spent.Requests != want {
+			t.Errorf("got %d requests before this one, want %d", v.Spent.Requests, want)
+		}
+	}
+}
+
 // TestSharedStandings: the budgets on the page are those of all processes.
 func TestSharedStandings(t *testing.T) {
 	c, now := new(counters), time.Now()

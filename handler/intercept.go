@@ -469,8 +469,9 @@ func (x *exchange) setApart(turn *audit.Record) {
 		}
 		rec := &audit.Record{
 			ID: audit.NewID(k.at), At: k.at, Turns: 1, Kind: audit.KindExpand, Tenant: turn.Tenant, User: turn.User,
-			Session: turn.Session, Conversation: turn.Conversation,
-			Client: turn.Client, Model: turn.Model, ClientFormat: turn.ClientFormat, UpstreamFormat: turn.UpstreamFormat,
+			Groups: turn.Groups, Project: turn.Project, Session: turn.Session, Conversation: turn.Conversation,
+			Client: turn.Client, Model: turn.Model, BilledModel: turn.BilledModel, AssumedFrom: turn.AssumedFrom,
+			PricesOf: turn.PricesOf, ClientFormat: turn.ClientFormat, UpstreamFormat: turn.UpstreamFormat,
 			Policy: turn.Policy, Stream: turn.Stream,
 			Billed: tokens(b.Actual), Cost: b.Cost, USD: b.Dollars, Outcome: audit.Completed, Reason: k.reason,
 			Status: turn.Status, Total: end.Sub(k.at),

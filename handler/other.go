@@ -68,7 +68,7 @@ func (o *site) serveOther(w http.ResponseWriter, r *http.Request, next caddyhttp
 			o.price(rec, t.tail)
 		}
 		app.Count(o.store.Instance, rec, host)
-		s.Spend(rec, who.Groups)
+		s.Spend(rec)
 		s.Put(rec)
 	})
 	return err

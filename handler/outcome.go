@@ -293,7 +293,7 @@ func (x *exchange) report(word string) {
 		}
 		app.Count(o.store.Instance, r, x.host)
 		if s := o.records.sink; s != nil {
-			s.Spend(r, x.user.Groups)
+			s.Spend(r)
 		}
 		if x.sink != nil {
 			x.sink.End(x.begun, x.detailed())

@@ -39,7 +39,7 @@ type records struct {
 func (o *records) begin(at time.Time, who tenant.User, client string, v *wire.View, tools bool) audit.Record {
 	rec := audit.Record{
 		ID: audit.NewID(at), At: at, Turns: 1, Kind: audit.KindTurn,
-		Tenant: who.Hash, User: who.Name, Client: client,
+		Tenant: who.Hash, User: who.Name, Groups: who.Groups, Client: client,
 		Model: audit.Bounded(v.Model), ClientFormat: string(v.Format), UpstreamFormat: string(o.up.Target(v.Format)),
 		Policy: string(o.policy), Stream: v.Reply.Stream,
 	}
@@ -91,7 +91,7 @@ func (o *site) internalRequest(r *http.Request, rec *audit.Record, u wire.Usage)
 	if who.Hash == "" { // its target has lain on disk
 		who = o.userOf(r)
 	}
-	rec.Tenant, rec.User, rec.Project = who.Hash, who.Name, internal.Project
+	rec.Tenant, rec.User, rec.Groups, rec.Project = who.Hash, who.Name, who.Groups, internal.Project
 	rec.Client = audit.ClientName(r.UserAgent())
 	rec.Policy, rec.Billed = string(o.records.policy), tokens(u)
 	rec.BilledModel = o.records.billed(rec.Model)
@@ -100,7 +100,7 @@ func (o *site) internalRequest(r *http.Request, rec *audit.Record, u wire.Usage)
 	if o.records.sink == nil {
 		return
 	}
-	o.records.sink.Spend(rec, who.Groups)
+	o.records.sink.Spend(rec)
 	if s := o.records.sink.Pinned(); s != nil {
 		defer s.Unpin()
 		s.Put(rec)

@@ -122,7 +122,7 @@ func TestStoreThatFails(t *testing.T) {
 					Model: fmt.Sprint(i),
 				}
 				want = append(want, now.Model)
-				sink.Spend(now, nil)
+				sink.Spend(now)
 				sink.Put(now)
 			}
 			got := sink.store.trouble()

@@ -53,13 +53,13 @@ func spentSoFar(i *shared.Instance) *spending {
 }
 
 // Spend charges a turn or an internal request to its user, groups and project, and to the site.
-func (s *Sink) Spend(r *audit.Record, groups []string) {
-	s.Ledger().Add(spenderOf(r, groups), r.At.Add(r.Total), spent(r), time.Now())
+func (s *Sink) Spend(r *audit.Record) {
+	s.Ledger().Add(spenderOf(r), r.At.Add(r.Total), spent(r), time.Now())
 }
 
 // spenderOf returns the accounts that a record is charged to.
-func spenderOf(r *audit.Record, groups []string) allowance.Spender {
-	return allowance.Spender{Hash: r.Tenant, User: r.User, Groups: groups, Project: r.Project}
+func spenderOf(r *audit.Record) allowance.Spender {
+	return allowance.Spender{Hash: r.Tenant, User: r.User, Groups: r.Groups, Project: r.Project}
 }
 
 // spent returns the cost of a record. Requests are counted when they begin.
@@ -111,7 +111,7 @@ func (a *App) openBudgets() error {
 }
 
 // spentBefore reads the costs of this month and this week from before the process began. It returns nil
-// if they are already known. The groups of a user are those of today's configuration.
+// if they are already known.
 func (a *App) spentBefore(ctx context.Context) (*allowance.Spending, error) {
 	s := a.auditShare.Of.spending
 	s.seed.Lock()
@@ -121,7 +121,7 @@ func (a *App) spentBefore(ctx context.Context) (*allowance.Spending, error) {
 		return nil, nil
 	}
 	now := time.Now()
-	before, users := new(allowance.Spending), a.users.Load().Users
+	before := new(allowance.Spending)
 	err := a.auditShare.Of.store.Each(ctx, allowance.Since(now), func(r *audit.Record) error {
 		if !r.At.Before(s.began) {
 			return nil
@@ -130,7 +130,7 @@ func (a *App) spentBefore(ctx context.Context) (*allowance.Spending, error) {
 		if r.IsTurn() && r.Outcome != audit.Refused {
 			cost.Requests = r.Turns
 		}
-		before.Add(spenderOf(r, users.Groups(r.User)), r.At.Add(r.Total), cost, now)
+		before.Add(spenderOf(r), r.At.Add(r.Total), cost, now)
 		return nil
 	})
 	if _, damaged := errors.AsType[*audit.DamagedError](err); damaged && !a.refuses() {
@@ -176,13 +176,8 @@ func (a *App) shareBudgets() {
 	s.spending.shared.Store(allowance.NewShared(&s.spending.Spending, o))
 }
 
-// useDirectory shows the users in force to the audit sink. Groups without an account begin with what
-// their users have spent in this process.
-func (a *App) useDirectory() {
-	s, d := a.auditShare.Of, a.users.Load()
-	s.users.Store(d)
-	s.spending.Found(d.Users.Members(), time.Now())
-}
+// useDirectory shows the users in force to the audit sink.
+func (a *App) useDirectory() { a.auditShare.Of.users.Store(a.users.Load()) }
 
 // useReread puts users that were read again in force, if the configuration is.
 func (a *App) useReread() {

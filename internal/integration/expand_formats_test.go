@@ -449,7 +449,7 @@ func TestExpandOnRecord(t *testing.T) {
 	})
 	path := filepath.Join(t.TempDir(), "audit.db")
 	p.audited(pruning(u), sqliteAt(path, ""))
-	read(t, p.post(g.path(true), g.request(history(5), true)))
+	read(t, p.post(g.path(true), g.request(history(5), true), "X-Codex-Turn-Metadata", `{"workspaces":{"/home/shop":{}}}`))
 	got := map[string]audit.Record{}
 	for _, r := range turns(t, path, 2) {
 		got[r.Kind] = r
@@ -460,7 +460,8 @@ func TestExpandOnRecord(t *testing.T) {
 		t.Errorf("the turn is %+v", turn)
 	}
 	if more.Billed.Prompt() != 2000 || more.Billed.Output != 2 || more.ClientCost != 0 || more.Cost <= 0 ||
-		more.Reason != "1 whole, 1 unknown" || more.Session != turn.Session || more.Total <= 0 {
+		more.Reason != "1 whole, 1 unknown" || more.Session != turn.Session || more.Total <= 0 ||
+		more.Project != "shop" || turn.Project != "shop" {
 		t.Errorf("the continuation is %+v", more)
 	}
 	var session struct {

@@ -6,6 +6,7 @@ package integration_test
 import (
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,7 +18,12 @@ import (
 func (p *proxy) withUsers(u *upstream, members string) {
 	p.t.Helper()
 	p.move()
-	store := sqliteAt(filepath.Join(p.t.TempDir(), "audit.db"), "")
+	p.usersOn(u, sqliteAt(filepath.Join(p.t.TempDir(), "audit.db"), ""), members)
+}
+
+// usersOn loads a site with an audit store and users, given in JSON.
+func (p *proxy) usersOn(u *upstream, store, members string) {
+	p.t.Helper()
 	p.load([]byte(strings.Replace(string(p.auditing(plain(u), store)), `"llm_cache":{`, `"llm_cache":{`+members+`,`, 1)))
 }
 
@@ -159,6 +165,50 @@ func TestBudgetsOfKinds(t *testing.T) {
 		if res := ask("sk-carla"); res.Status != c.other {
 			t.Errorf("%s: somebody else got %s, want %s", c.budget, res.Status, c.other)
 		}
+	}
+}
+
+// TestClaimedGroups: the groups of a user from a claim are on record, in the report and on the page, and
+// their budgets outlive a restart.
+func TestClaimedGroups(t *testing.T) {
+	t.Parallel()
+	u := newUpstream(t, answerMessage)
+	p := start(t, "respond 204")
+	path := filepath.Join(t.TempDir(), "audit.db")
+	serve := func() {
+		p.move()
+		p.usersOn(u, sqliteAt(path, ""), `"users":[{"name":"{http.request.header.Remote-User}",`+
+			`"groups":["{http.request.header.Remote-Groups}"]}],"groups":[{"name":"web","budgets":[{"tokens":1000,"per":"month"}]}]`)
+	}
+	ask := func(user, groups string) response {
+		return p.post("/v1/messages", conversation(1, false), "X-Api-Key", "k", "Remote-User", user, "Remote-Groups", groups)
+	}
+	serve()
+	if res := ask("anna", "web, night"); res.StatusCode != http.StatusOK {
+		t.Fatal(res.Status)
+	}
+	if r := turns(t, path, 1)[0]; !slices.Equal(r.Groups, []string{"web", "night"}) {
+		t.Errorf("got the groups %q on record, want web and night", r.Groups)
+	}
+	var page struct {
+		Today struct {
+			Groups []struct {
+				Name  string
+				Turns int
+			}
+		}
+	}
+	p.adminDo(http.MethodGet, "/llm_cache/data", &page)
+	if n := len(page.Today.Groups); n < 2 {
+		t.Errorf("got %+v on the page, want web and night", page.Today.Groups)
+	}
+	p.move()
+	p.load(p.config("respond 204")) // the store is closed, and all that was counted is gone
+	serve()
+	refusedAs(t, ask("ben", "web"), http.StatusTooManyRequests, "error.type", "billing_error",
+		"the budget of group web, 1,000 tokens a month, is")
+	if res := ask("ben", "night"); res.StatusCode != http.StatusOK {
+		t.Errorf("another group got %s, want 200", res.Status)
 	}
 }
 

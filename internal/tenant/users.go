@@ -161,17 +161,6 @@ func (p *Users) Groups(name string) []string {
 	return p.groups[name]
 }
 
-// Members returns the users of each group that the configuration names.
-func (p *Users) Members() map[string][]string {
-	members := map[string][]string{}
-	for user, groups := range p.groups {
-		for _, g := range groups {
-			members[g] = append(members[g], user)
-		}
-	}
-	return members
-}
-
 func addTo[K comparable](names map[K]string, key K, name string) error {
 	if other, ok := names[key]; ok && other != name {
 		return fmt.Errorf("%q and %q are known by the same key", other, name)

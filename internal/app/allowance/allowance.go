@@ -406,25 +406,6 @@ func (l *Spending) Join(o *Spending, now time.Time) {
 	}
 }
 
-// Found makes an account of each group without one from what its users have spent, for groups that a
-// configuration has added.
-func (l *Spending) Found(members map[string][]string, now time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for group, users := range members {
-		name := Account{Group, group}
-		if l.accounts[name] != nil {
-			continue
-		}
-		for _, user := range users {
-			if from := l.accounts[Account{User, user}]; from != nil {
-				from.turnOver(now)
-				l.account(name, "", now).join(from)
-			}
-		}
-	}
-}
-
 // Standings implements [Ledger].
 func (l *Spending) Standings(b *Budgets, now time.Time) (out []Standing) {
 	l.mu.Lock()

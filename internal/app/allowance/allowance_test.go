@@ -367,22 +367,6 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// TestFound: a group that a configuration adds begins with what its users have spent.
-func TestFound(t *testing.T) {
-	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
-	var l Spending
-	l.Add(user("anna"), now, Spent{Dollars: 1}, now)
-	l.Add(user("ben"), now, Spent{Dollars: 2}, now)
-	l.Add(user("carla"), now, Spent{Dollars: 4}, now)
-	for range 2 {
-		l.Found(map[string][]string{"web": {"anna", "ben", "nobody"}, "none": {"nobody"}}, now)
-	}
-	all := l.Standings(budgetsOf(t, "group:* $100 month"), now)
-	if len(all) != 1 || all[0].Spent.Dollars != 3 {
-		t.Errorf("got %+v, want $3 of the group", all)
-	}
-}
-
 // TestBudgetValidate refuses what makes no sense.
 func TestBudgetValidate(t *testing.T) {
 	for _, b := range []Budget{

@@ -3,11 +3,14 @@
 
 package audit
 
+import "strings"
+
 // maxGroups bounds the groups of summed turns. Beyond it only kind and outcome are told apart.
 const maxGroups = 256
 
 type group struct {
 	tenant, user, project        string
+	groups                       string // separated by NUL
 	client                       string
 	model, billed                string
 	clientFormat, upstreamFormat string
@@ -19,7 +22,7 @@ type groups map[group]*Record
 
 func (g groups) add(r *Record) {
 	key := group{
-		r.Tenant, r.User, r.Project, r.Client, r.Model, r.BilledModel, r.ClientFormat, r.UpstreamFormat, r.Kind, r.Policy,
+		r.Tenant, r.User, r.Project, strings.Join(r.Groups, "\x00"), r.Client, r.Model, r.BilledModel, r.ClientFormat, r.UpstreamFormat, r.Kind, r.Policy,
 		r.Outcome, r.AssumedFrom, r.PricesOf,
 	}
 	sum := g[key]
@@ -33,6 +36,9 @@ func (g groups) add(r *Record) {
 			Tenant: key.tenant, User: key.user, Project: key.project, Client: key.client, Model: key.model, BilledModel: key.billed,
 			ClientFormat: key.clientFormat, UpstreamFormat: key.upstreamFormat, AssumedFrom: key.assumedFrom,
 			PricesOf: key.pricesOf,
+		}
+		if key.groups != "" {
+			sum.Groups = r.Groups
 		}
 		g[key] = sum
 	}

@@ -12,7 +12,7 @@ import (
 
 // columns are the columns of the table of turns in every database, in the order of values and targets.
 var columns = []string{
-	"id", "at", "turns", "kind", "tenant", "user_id", "project", "session", "conversation", "client", "model", "client_format",
+	"id", "at", "turns", "kind", "tenant", "user_id", "user_groups", "project", "session", "conversation", "client", "model", "client_format",
 	"upstream_format",
 	"policy", "stream", "original_tokens", "sent_tokens",
 	"uncached", "write_5m", "write_1h", "read", "read_estimated", "output", "estimated", "client_uncached",
@@ -33,9 +33,14 @@ func (r *Record) values(id, at any) []any {
 		b, _ := json.Marshal(r.Edits) // strings and numbers: it never fails
 		edits = string(b)
 	}
+	var groups any // NULL
+	if len(r.Groups) > 0 {
+		b, _ := json.Marshal(r.Groups)
+		groups = string(b)
+	}
 	b, c := &r.Billed, &r.ClientBilled
 	return []any{
-		id, at, r.Turns, r.Kind, r.Tenant, r.User, r.Project, r.Session, int64(r.Conversation), r.Client, r.Model, r.ClientFormat,
+		id, at, r.Turns, r.Kind, r.Tenant, r.User, groups, r.Project, r.Session, int64(r.Conversation), r.Client, r.Model, r.ClientFormat,
 		r.UpstreamFormat,
 		r.Policy, r.Stream, r.OriginalTokens, r.SentTokens,
 		b.Uncached, b.Write5m, b.Write1h, b.Read, r.ReadEstimated, b.Output, r.Estimated, c.Uncached, c.Write5m, c.Write1h,
@@ -52,14 +57,14 @@ func (r *Record) values(id, at any) []any {
 func (r *Record) targets(id, at any) []any {
 	b, c := &r.Billed, &r.ClientBilled
 	return []any{
-		id, at, &r.Turns, &r.Kind, &r.Tenant, &r.User, &r.Project, &r.Session, &r.Conversation, &r.Client, &r.Model, &r.ClientFormat,
+		id, at, &r.Turns, &r.Kind, &r.Tenant, &r.User, (*list[string])(&r.Groups), &r.Project, &r.Session, &r.Conversation, &r.Client, &r.Model, &r.ClientFormat,
 		&r.UpstreamFormat,
 		&r.Policy, &r.Stream, &r.OriginalTokens, &r.SentTokens,
 		&b.Uncached, &b.Write5m, &b.Write1h, &b.Read, &r.ReadEstimated, &b.Output, &r.Estimated, &c.Uncached, &c.Write5m,
 		&c.Write1h, &c.Read,
 		&r.Cost, &r.ClientCost, &r.USD, &r.ClientUSD, &r.AssumedFrom, &r.PricesOf, &r.WouldSave, &r.WouldSaveUSD,
 		&r.BilledModel, &r.Service, &r.Translation, &r.TranslationUSD, &r.Bounded,
-		(*editList)(&r.Edits), &r.Epoch, &r.Reason, &r.Folded, &r.Removed, &r.Rewritten, &r.Break, &r.FoldMisses,
+		(*list[Edits])(&r.Edits), &r.Epoch, &r.Reason, &r.Folded, &r.Removed, &r.Rewritten, &r.Break, &r.FoldMisses,
 		(*micros)(&r.Queue), (*micros)(&r.FirstByte), (*micros)(&r.FirstToken), (*micros)(&r.LastToken), (*micros)(&r.Total),
 		&r.Status, &r.Outcome, &r.StopReason, &r.Resent,
 	}
@@ -78,11 +83,11 @@ func (m *micros) Scan(v any) error {
 	return nil
 }
 
-// editList is a list that databases store as JSON, or as NULL if it is empty.
-type editList []Edits
+// list is a list that databases store as JSON, or as NULL if it is empty.
+type list[T any] []T
 
 // Scan implements sql.Scanner.
-func (l *editList) Scan(v any) error {
+func (l *list[T]) Scan(v any) error {
 	*l = nil
 	switch v := v.(type) {
 	case nil:
@@ -92,5 +97,14 @@ func (l *editList) Scan(v any) error {
 	case []byte:
 		return json.Unmarshal(v, l)
 	}
-	return fmt.Errorf("audit: %T is no list of edits", v)
+	return fmt.Errorf("audit: %T is no list", v)
+}
+
+// definition returns the definition of a column of the table of turns in a schema, which stands on a line of
+// its own.
+func definition(schema, column string) string {
+	_, def, _ := strings.Cut(schema, "\n\t"+column+" ")
+	def, _, _ = strings.Cut(def, "\n")
+	def, _, _ = strings.Cut(def, "--")
+	return column + " " + strings.TrimRight(def, ", ")
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -101,13 +102,35 @@ func (p *Postgres) makeSchema(ctx context.Context, tx pgx.Tx) error {
 	case version > schemaVersion:
 		return newer(version)
 	case version == schemaVersion:
-		return nil
+		return addPostgresColumns(ctx, tx)
 	}
 	if _, err := tx.Conn().PgConn().Exec(ctx, postgresSchema).ReadAll(); err != nil {
 		return fmt.Errorf("making the schema: %w", err)
 	}
 	_, err := tx.Exec(ctx, "INSERT INTO llm_cache.versions (version) VALUES ($1)", schemaVersion)
 	return err
+}
+
+// addPostgresColumns adds the columns that an earlier program did not know.
+func addPostgresColumns(ctx context.Context, tx pgx.Tx) error {
+	rows, err := tx.Query(ctx, "SELECT column_name FROM information_schema.columns WHERE table_schema = 'llm_cache' "+
+		"AND table_name = 'turns'")
+	if err != nil {
+		return err
+	}
+	known, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return err
+	}
+	for _, name := range columns {
+		if slices.Contains(known, name) {
+			continue
+		}
+		if _, err := tx.Exec(ctx, "ALTER TABLE llm_cache.turns ADD COLUMN "+definition(postgresSchema, name)); err != nil {
+			return fmt.Errorf("adding the column %s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // Write implements Store.

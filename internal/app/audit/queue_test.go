@@ -80,7 +80,8 @@ func (s *shelf) attempts() int {
 func sample(n int) *Record {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC).Add(time.Duration(n) * time.Millisecond)
 	return &Record{
-		ID: NewID(at), At: at, Turns: 1, Kind: KindTurn, Tenant: "aabb", User: "alice", Project: "shop", Session: fmt.Sprint("s", n),
+		ID: NewID(at), At: at, Turns: 1, Kind: KindTurn, Tenant: "aabb", User: "alice", Groups: []string{"night", "web"},
+		Project: "shop", Session: fmt.Sprint("s", n),
 		Client: "claude-code",
 		Model:  "claude-opus-4-6", ClientFormat: "anthropic", UpstreamFormat: "anthropic", Policy: "cost_aware",
 		OriginalTokens: 100, SentTokens: 80,
@@ -176,7 +177,7 @@ func TestStoreDown(t *testing.T) {
 		}
 		if r.Turns > 1 {
 			sums++
-			if r.User != "alice" || r.Model == "" || r.Session != "" || r.Edits != nil || r.Billed.Read != 4*r.Turns {
+			if r.User != "alice" || len(r.Groups) != 2 || r.Model == "" || r.Session != "" || r.Edits != nil || r.Billed.Read != 4*r.Turns {
 				t.Errorf("counted together: %+v", r)
 			}
 		}

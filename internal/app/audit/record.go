@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -116,6 +117,8 @@ type Record struct {
 	Tenant string `json:"tenant"`
 	// User is the id of the authenticated user ({http.auth.user.id}), or else the tenant.
 	User string `json:"user"`
+	// Groups are the groups of the user at the time of the request.
+	Groups []string `json:"groups,omitempty"`
 	// Project is the name of the project that the client works on, at most 64 bytes, "" if unknown.
 	Project string `json:"project,omitempty"`
 	// Session is the public id of the session, as on the admin API.
@@ -139,8 +142,6 @@ type Record struct {
 	UpstreamFormat string `json:"upstream_format"`
 	// Policy is the policy in force.
 	Policy string `json:"policy"`
-	// Stream reports whether the response was streamed.
-	Stream bool `json:"stream,omitempty"`
 
 	// OriginalTokens and SentTokens are estimates of the client's prompt and of the prompt sent upstream.
 	OriginalTokens int64 `json:"original_tokens"`
@@ -154,9 +155,6 @@ type Record struct {
 	// Estimated is the number of turns with estimated tokens, in whole or in part: the upstream
 	// reported no usage, or the response was cut before its usage.
 	Estimated int64 `json:"estimated,omitempty"`
-	// Bounded reports that the upstream reported more tokens than the model's window or the
-	// request's limit on the response allows. Billed then has the maximum.
-	Bounded bool `json:"bounded,omitempty"`
 	// ClientBilled is the bill that the client's own bytes would have had, by the cache rules.
 	ClientBilled Tokens `json:"client_billed"`
 	// Cost and ClientCost are the costs of Billed and ClientBilled, the response included, in units
@@ -227,8 +225,16 @@ type Record struct {
 	Outcome string `json:"outcome"`
 	// StopReason is the stop reason in the format's own words.
 	StopReason string `json:"stop_reason,omitempty"`
+
+	// Small members stand together: each request in flight has a record.
+
+	// Stream reports whether the response was streamed.
+	Stream bool `json:"stream,omitempty"`
 	// Resent reports that the request was sent once more after an edit met a 400.
 	Resent bool `json:"resent,omitempty"`
+	// Bounded reports that the upstream reported more tokens than the model's window or the
+	// request's limit on the response allows. Billed then has the maximum.
+	Bounded bool `json:"bounded,omitempty"`
 
 	// Content is the text of request and response, nil unless the operator enabled it.
 	Content *Content `json:"content,omitempty"`
@@ -246,7 +252,7 @@ func (r *Record) ModelName() string {
 	return r.Model + " → " + r.BilledModel
 }
 
-// None is the name of turns without a project.
+// None is the name of turns without a project or a group.
 const None = "(none)"
 
 // ProjectName is the project's name, None if it is unknown.
@@ -256,6 +262,17 @@ func (r *Record) ProjectName() string {
 	}
 	return r.Project
 }
+
+// GroupNames are the groups of the record's user, None without one.
+func (r *Record) GroupNames() []string {
+	if len(r.Groups) == 0 {
+		return NoGroup
+	}
+	return r.Groups
+}
+
+// NoGroup are the groups of a user without one.
+var NoGroup = []string{None}
 
 // IsTurn reports whether a client sent the request. Continuations, pings and other internal
 // requests cost tokens and are no turns.
@@ -344,6 +361,12 @@ func (r *Record) clean() {
 	// A record that the store rejects would block all later ones.
 	for _, s := range [...]*string{&r.User, &r.Project, &r.Client, &r.Model, &r.StopReason, &r.Reason, &r.Break} {
 		*s = Bounded(*s)
+	}
+	for i := range r.Groups {
+		if s := Bounded(r.Groups[i]); s != r.Groups[i] {
+			r.Groups = slices.Clone(r.Groups) // others use the list, too
+			r.Groups[i] = s
+		}
 	}
 	for _, f := range [...]*float64{&r.Cost, &r.ClientCost, &r.USD, &r.ClientUSD} {
 		// JSON has no such numbers.

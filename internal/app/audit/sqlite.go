@@ -157,13 +157,45 @@ func (s *SQLite) makeSchema(ctx context.Context) error {
 	case version > schemaVersion:
 		return newer(version)
 	case version == schemaVersion:
-		return nil
+		if err := addColumns(ctx, tx); err != nil {
+			return err
+		}
+		return tx.Commit()
 	}
 	if _, err := tx.ExecContext(ctx, fmt.Sprintf("%s; PRAGMA user_version = %d", sqliteSchema,
 		schemaVersion)); err != nil {
 		return fmt.Errorf("making the schema: %w", err)
 	}
 	return tx.Commit()
+}
+
+// addColumns adds the columns that an earlier program did not know.
+func addColumns(ctx context.Context, tx *sql.Tx) error {
+	rows, err := tx.QueryContext(ctx, "SELECT name FROM pragma_table_info('turns')")
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	known := map[string]bool{}
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return err
+		}
+		known[name] = true
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	for _, name := range columns {
+		if known[name] {
+			continue
+		}
+		if _, err := tx.ExecContext(ctx, "ALTER TABLE turns ADD COLUMN "+definition(sqliteSchema, name)); err != nil {
+			return fmt.Errorf("adding the column %s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // Write implements Store.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -190,6 +191,71 @@ func TestSQLiteFile(t *testing.T) {
 	}
 	if _, err := ReadSQLite(filepath.Join(t.TempDir(), "nothing.db")); err == nil {
 		t.Error("a file that is not there was opened for reading")
+	}
+}
+
+// TestEarlierColumns: a database of an earlier program gets the columns that it lacks, and keeps its records.
+func TestEarlierColumns(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.db")
+	for name, of := range map[string]struct {
+		open func(t *testing.T) store
+		drop func(t *testing.T, s store, column string) error
+	}{
+		"sqlite": {
+			func(t *testing.T) store {
+				s, err := OpenSQLite(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return s
+			},
+			func(_ *testing.T, s store, column string) error {
+				_, err := s.(*SQLite).db.Exec("ALTER TABLE turns DROP COLUMN " + column)
+				return err
+			},
+		},
+		"postgres": {
+			func(t *testing.T) store {
+				p, err := OpenPostgres(os.Getenv(dsnEnv))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return p
+			},
+			func(t *testing.T, s store, column string) error {
+				_, err := s.(*Postgres).pool.Exec(t.Context(), "ALTER TABLE llm_cache.turns DROP COLUMN "+column)
+				return err
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name == "postgres" {
+				postgres(t) // skips without one, and empties it
+			}
+			s := of.open(t)
+			if err := s.Write(t.Context(), []*Record{sample(0)}); err != nil {
+				t.Fatal(err)
+			}
+			for _, column := range []string{"user_groups", "project", "translation", "fold_misses"} {
+				if err := of.drop(t, s, column); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_ = s.Close()
+			s = of.open(t)
+			defer s.Close()
+			if err := s.Write(t.Context(), []*Record{sample(1)}); err != nil {
+				t.Fatal(err)
+			}
+			var got []Record
+			if err := s.Each(t.Context(), time.Time{}, func(r *Record) error { got = append(got, *r); return nil }); err != nil {
+				t.Fatal(err)
+			}
+			if len(got) != 2 || got[0].User != "alice" || got[0].Groups != nil || got[0].Project != "" ||
+				!slices.Equal(got[1].Groups, []string{"night", "web"}) || got[1].Project != "shop" {
+				t.Errorf("got %+v, want the earlier record without groups and project, and the later one with them", got)
+			}
+		})
 	}
 }
 

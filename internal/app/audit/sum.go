@@ -188,7 +188,7 @@ func (s *Sum) Join(o *Sum) {
 }
 
 const (
-	// maxNames bounds the users, projects, clients and models of a day that are told apart: clients
+	// maxNames bounds the users, groups, projects, clients and models of a day that are told apart: clients
 	// choose the names of the latter three. Others counts the rest.
 	maxNames = 500
 	// maxSessions bounds the sessions with a known user.
@@ -211,6 +211,7 @@ type Tally struct {
 	ends     time.Time // the end of the day
 	total    Sum
 	users    map[string]*Sum
+	groups   map[string]*Sum
 	clients  map[string]*Sum
 	models   map[string]*Sum
 	projects map[string]*Sum
@@ -255,6 +256,7 @@ func (t *Tally) turnOver() {
 	}
 	t.day, t.ends, t.total = day, time.Date(y, m, d+1, 0, 0, 0, 0, now.Location()), Sum{}
 	t.users, t.clients, t.models, t.projects = map[string]*Sum{}, map[string]*Sum{}, map[string]*Sum{}, map[string]*Sum{}
+	t.groups = map[string]*Sum{}
 }
 
 // Add counts a record. It does not retain it.
@@ -293,6 +295,9 @@ func (t *Tally) count(r *Record) {
 	of(t.clients, r.Client, limit).Add(r)
 	of(t.models, r.ModelName(), limit).Add(r)
 	of(t.projects, r.ProjectName(), limit).Add(r)
+	for _, name := range r.GroupNames() {
+		of(t.groups, name, limit).Add(r)
+	}
 	if r.User == r.Tenant {
 		return
 	}
@@ -350,9 +355,10 @@ type Today struct {
 	Total Sum `json:"total"`
 	// Hours are the last 24 hours, the oldest first. Hours without turns are left out.
 	Hours []Hour `json:"hours"`
-	// Users, Projects, Clients and Models are the sums by user, project, client and model, the largest
-	// saving first.
+	// Users, Groups, Projects, Clients and Models are the sums by user, group, project, client and model,
+	// the largest saving first. A turn is in the sums of all groups of its user.
 	Users    []Sum `json:"people"`
+	Groups   []Sum `json:"groups"`
 	Projects []Sum `json:"projects"`
 	Clients  []Sum `json:"clients"`
 	Models   []Sum `json:"models"`
@@ -365,7 +371,7 @@ func (t *Tally) Today() Today {
 	t.turnOver()
 	d := Today{
 		Since: t.day, Total: t.total, Hours: []Hour{},
-		Users: sorted(t.users), Projects: sorted(t.projects), Clients: sorted(t.clients), Models: sorted(t.models),
+		Users: sorted(t.users), Groups: sorted(t.groups), Projects: sorted(t.projects), Clients: sorted(t.clients), Models: sorted(t.models),
 	}
 	d.Zone, _ = t.day.Zone()
 	if !t.seeded && t.began.After(t.day) {

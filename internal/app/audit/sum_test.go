@@ -38,6 +38,14 @@ func TestTally(t *testing.T) {
 	if w := l.Identity("s-anna"); w != (Identity{User: "anna", Client: "codex"}) {
 		t.Errorf("%+v", w)
 	}
+	both := turn(now, "anna", "f00d", 1, 4)
+	both.Groups = []string{"night", "web"}
+	l.Add(both)
+	if d := l.Today(); len(d.Groups) != 3 || d.Groups[0].Name != None || d.Groups[1].Name != "night" ||
+		d.Groups[2].Name != "web" || d.Groups[0].Turns != 3 || d.Groups[1].Turns != 1 || d.Groups[2].Turns != 1 ||
+		d.Total.Turns != 4 {
+		t.Errorf("got the groups %+v, want a turn in each of two, and three in none", d.Groups)
+	}
 	now = now.Add(16 * time.Hour)
 	if d := l.Today(); d.Total.Turns != 0 || len(d.Users) != 0 || len(d.Hours) != 2 {
 		t.Errorf("the next day: %+v", d)

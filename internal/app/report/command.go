@@ -24,13 +24,15 @@ import (
 // Command returns the subcommand `report` of `caddy llm-cache`.
 func Command() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "report [--since <duration>] [--by user,project,model,client,session,day] [--format text|json|csv] " +
+		Use: "report [--since <duration>] [--by user,group,project,model,client,session,day] [--format text|json|csv] " +
 			"[--store <path or DSN>] [--html <file>]",
 		Short: "Tells from the audit records what was saved, net",
 		Long: `
 Reads the records that the global option audit of llm_cache keeps, and prints
 what the turns cost, what the clients' own bytes would have cost, and the net
-saving, by user, project, model, client, session or day, or by several of them.
+saving, by user, group, project, model, client, session or day, or by several of
+them. A turn counts in each group of its user, as in the groups' budgets, and once
+in the total.
 
 The store is a SQLite file, a file of JSON lines (.jsonl), or a PostgreSQL
 connection string or URL; by default the SQLite file in Caddy's data directory.

@@ -335,6 +335,41 @@ ben,(none),(none),0,0,0,1,0,0,0,0,0,0,0.000000,0.000000,0.000000,0.000000
 	}
 }
 
+// TestExportByGroup: a turn counts in each group of its user, and once in the total.
+func TestExportByGroup(t *testing.T) {
+	turn := func(user string, usd float64, groups ...string) *audit.Record {
+		return &audit.Record{
+			At: now, Turns: 1, Kind: audit.KindTurn, Tenant: user, User: user, Groups: groups, USD: usd, ClientUSD: 2 * usd,
+			Cost: 10, ClientCost: 20, Outcome: audit.Completed,
+		}
+	}
+	records := list{turn("anna", 4, "web", "night"), turn("ben", 2, "web"), turn("carla", 1)}
+	s, err := Summarise(t.Context(), records, time.Time{}, "group,user")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var csv, text bytes.Buffer
+	if err := errors.Join(s.WriteCSV(&csv), s.WriteText(&text)); err != nil {
+		t.Fatal(err)
+	}
+	const want = `night,anna,4.000000
+web,anna,4.000000
+web,ben,2.000000
+(none),carla,1.000000
+`
+	got := regexp.MustCompile(`(?m)^([^,]+,[^,]+),.*?([0-9.]+),[0-9.]+,[0-9.]+,[0-9.]+$`).ReplaceAllString(csv.String(), "$1,$2")
+	if _, lines, _ := strings.Cut(got, "\n"); lines != want {
+		t.Errorf("got\n%s\nwant\n%s", lines, want)
+	}
+	if s.Total.Turns != 3 || s.Total.USD != 7 || !strings.Contains(text.String(), "once in the total") {
+		t.Errorf("got the total %+v in\n%s\nwant 3 turns of $7", s.Total, text.String())
+	}
+	if s, err = Summarise(t.Context(), records, time.Time{}, "group"); err != nil || len(s.Groups) != 3 ||
+		s.Groups[0].Name != "web" || s.Groups[0].USD != 6 {
+		t.Errorf("got %+v, %v, want $6 of web first", s.Groups, err)
+	}
+}
+
 // Every connection string of libpq is accepted, with or without a database name.
 func TestOpenPostgres(t *testing.T) {
 	for _, name := range []string{

@@ -19,7 +19,7 @@ import (
 )
 
 // Keys are the keys that records can be grouped by.
-var Keys = []string{"user", "project", "model", "client", "session", "day"}
+var Keys = []string{"user", "group", "project", "model", "client", "session", "day"}
 
 // Sum is the sum of turns.
 type Sum = audit.Sum
@@ -66,7 +66,8 @@ type Summary struct {
 	Until time.Time `json:"until"`
 	// By has the keys of Groups, separated by commas.
 	By string `json:"by"`
-	// Groups are the sums, the largest saving first, days in order.
+	// Groups are the sums, the largest saving first, days in order. By user groups, a turn is in the
+	// sums of all groups of its user, and once in Total.
 	Groups []*Group `json:"groups"`
 	// Total is the sum of all groups.
 	Total *Sum `json:"total"`
@@ -145,7 +146,18 @@ func Summarise(ctx context.Context, from audit.Source, since time.Time, by strin
 			}
 		}
 		s.Total.Add(r)
-		grouped.at(func(key string) string { return keyFuncs[key](r) }).Add(r)
+		in := audit.NoGroup
+		if slices.Contains(keys, "group") {
+			in = r.GroupNames() // a turn counts in each of them
+		}
+		for _, group := range in {
+			grouped.at(func(key string) string {
+				if key == "group" {
+					return group
+				}
+				return keyFuncs[key](r)
+			}).Add(r)
+		}
 		sum(days, day(r)).Add(r)
 		if r.Unpriced() {
 			sum(unpriced, r.ModelName()).Add(r)
@@ -255,7 +267,7 @@ func (g *groups) sorted() []*Group {
 // day returns the day of a record.
 func day(r *audit.Record) string { return r.At.Local().Format(time.DateOnly) }
 
-// keyFuncs are the values of a record by key.
+// keyFuncs are the values of a record by key. A record may have several groups, see Summarise.
 var keyFuncs = map[string]func(*audit.Record) string{
 	"user":    func(r *audit.Record) string { return r.User },
 	"project": (*audit.Record).ProjectName,
@@ -268,7 +280,7 @@ var keyFuncs = map[string]func(*audit.Record) string{
 // keysOf splits a list of keys.
 func keysOf(by string) (keys []string, err error) {
 	for key := range strings.SplitSeq(by, ",") {
-		if key = strings.TrimSpace(key); keyFuncs[key] == nil || slices.Contains(keys, key) {
+		if key = strings.TrimSpace(key); !slices.Contains(Keys, key) || slices.Contains(keys, key) {
 			return nil, fmt.Errorf("by must be some of %s, each once and separated by commas, got %q", strings.Join(Keys, ", "), by)
 		}
 		keys = append(keys, key)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"unicode"
@@ -49,6 +50,9 @@ func (s *Summary) WriteText(w io.Writer) error {
 	fmt.Fprint(w,
 		"\nSaved is net: what the clients' own bytes would have cost by the cache rules, less what was billed.\n"+
 			"Without a known price, costs are in uncached input tokens (tok).\n")
+	if slices.Contains(keys, "group") {
+		fmt.Fprint(w, "A turn counts in each group of its user, and once in the total.\n")
+	}
 	if names := s.unpriced(); names != "" {
 		fmt.Fprintf(w, "No price is known of %s: that is in no sum of dollars. Hosted models get one by the option prices.\n",
 			names)

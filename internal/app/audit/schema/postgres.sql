@@ -6,6 +6,7 @@ CREATE TABLE llm_cache.turns (
 	kind text NOT NULL,
 	tenant text NOT NULL,
 	user_id text NOT NULL,
+	user_groups jsonb, -- of the user
 	project text NOT NULL DEFAULT '', -- that the client works on
 	session text NOT NULL,
 	conversation bigint NOT NULL,

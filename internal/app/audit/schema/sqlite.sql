@@ -7,6 +7,7 @@ CREATE TABLE turns (
 	kind TEXT NOT NULL,
 	tenant TEXT NOT NULL,
 	user_id TEXT NOT NULL,
+	user_groups TEXT, -- of the user, as JSON
 	project TEXT NOT NULL DEFAULT '', -- that the client works on
 	session TEXT NOT NULL,
 	conversation INTEGER NOT NULL,

@@ -141,7 +141,7 @@ function showGroups(today) {
 	}
 	const most = 12;
 	const observed = today.total.would_save !== 0;
-	const columns = [{ name: { people: "Person", projects: "Project", clients: "Client", models: "Model" }[by] }, { name: "Saved, net", n: true }, { name: "Billed", n: true }, { name: "Read from cache", n: true }, { name: "Turns", n: true }];
+	const columns = [{ name: { people: "Person", groups: "Group", projects: "Project", clients: "Client", models: "Model" }[by] }, { name: "Saved, net", n: true }, { name: "Billed", n: true }, { name: "Read from cache", n: true }, { name: "Turns", n: true }];
 	if (observed) columns.splice(2, 0, { name: "Would save", n: true });
 	const all = table("By " + columns[0].name.toLowerCase(), columns, sums.slice(0, most).map((s) => {
 		const w = worth(s);

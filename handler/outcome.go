@@ -17,6 +17,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/subscription"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
@@ -324,6 +325,9 @@ func (x *exchange) conclude(word string) {
 		r.Estimated = 1
 	}
 	if t := x.turn; t != nil {
+		if t.Limits != "" && len(r.Windows) == 0 {
+			r.Windows = subscription.ReadEvent(t.Limits, time.Now())
+		}
 		r.StopReason = t.StopReason
 		r.FirstByte, r.FirstToken, r.LastToken = t.Timing.FirstByte, t.Timing.FirstToken, t.Timing.LastToken
 	}

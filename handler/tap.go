@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/subscription"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
@@ -57,6 +58,7 @@ func (t *tap) Served(s wire.Service) { t.exchange.service = s }
 // Begin implements [httpx.Receiver].
 func (t *tap) Begin(status int) {
 	h := t.Header()
+	t.exchange.record.Windows = subscription.Read(h, time.Now())
 	kind := httpx.MediaType(h.Get("Content-Type"))
 	switch {
 	case status/100 != 2:

@@ -5,6 +5,8 @@ package subscription
 
 import (
 	"cmp"
+	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -53,7 +55,9 @@ type State struct {
 }
 
 // Accounts are the windows of tenants, at most 1,000. The zero value is not usable, see [New].
-type Accounts struct{ all *lru.Cache[Key, struct{}, *account] }
+type Accounts struct {
+	all *lru.Cache[Key, struct{}, *account]
+}
 
 // New returns an empty set of accounts.
 func New() *Accounts {
@@ -135,7 +139,7 @@ func (t *tracked) savedPoints() *float64 {
 // another tenant: of equal names the latest counts.
 func (a *Accounts) States() []State {
 	a.all.Lock()
-	var all []State
+	all := []State{}
 	for e := range a.all.Oldest() {
 		for i := range e.Value.windows {
 			t := &e.Value.windows[i]
@@ -149,7 +153,27 @@ func (a *Accounts) States() []State {
 	return slices.CompactFunc(all, func(a, b State) bool { return a.User == b.User && a.Name == b.Name })
 }
 
-// Current returns the states that hold at a time: windows that have begun anew since are left out.
+// Current returns the states that hold at a time, without windows that have begun anew since.
 func (a *Accounts) Current(now time.Time) []State {
 	return slices.DeleteFunc(a.States(), func(s State) bool { return !s.Resets.IsZero() && s.Resets.Before(now) })
+}
+
+// Text says in words how much of the window is used, when it begins anew, and what edits have saved:
+// `claude 5h 42 % until 17:20 (~6 points saved)`.
+func (s *State) Text(now time.Time) string {
+	text := fmt.Sprintf("%s %.0f %%", s.Name, 100*s.Used)
+	if !s.Resets.IsZero() {
+		layout := "15:04"
+		if s.Resets.Sub(now) > 20*time.Hour {
+			layout = "2 Jan 15:04"
+		}
+		text += " until " + s.Resets.Local().Format(layout)
+	}
+	if s.Status != "" && s.Status != "allowed" {
+		text += ", " + s.Status
+	}
+	if s.SavedPoints != nil {
+		text += fmt.Sprintf(" (~%.0f points saved)", math.Round(*s.SavedPoints)+0) // never -0
+	}
+	return text
 }

@@ -22,14 +22,14 @@ type tap struct {
 	exchange    *exchange
 	dec         *wire.Decoder // nil if there is nothing to decode
 	reads       wire.Decoder
-	stream      bool          // dec reads events
-	begun       bool          // the first significant byte has arrived
-	request     *http.Request // as forwarded
-	buffered    []byte
-	maxBuffered int  // maximum number of buffered bytes
+	stream      bool // dec reads events
+	begun       bool // the first significant byte has arrived
 	ours        bool // the module's own response, not the upstream's
 	dropped     bool // the request will be sent once more
 	released    bool
+	request     *http.Request // as forwarded
+	buffered    []byte
+	maxBuffered int // maximum number of buffered bytes
 	flushes     httpx.Flushes
 	// sent is when the request was forwarded; timing counts from there.
 	sent   time.Time

@@ -627,9 +627,6 @@ type Turn struct {
 	Service Service
 	// Cleared counts the provider's own removals from the prompt.
 	Cleared Cleared
-	// Compacted reports that the provider summarized the conversation within the answer. Later
-	// prompts do not include the blocks before the summary.
-	Compacted bool
 	// Limits is the provider's JSON about the rate limits of the plan, empty if the stream has none.
 	Limits string
 	// StopReason is the stop reason in the format's own words.
@@ -641,6 +638,9 @@ type Turn struct {
 	// streams and streams that end in an error are never done. An error in a JSON body is done, see
 	// Failed.
 	Done bool
+	// Compacted reports that the provider summarized the conversation within the answer. Later
+	// prompts do not include the blocks before the summary.
+	Compacted bool
 	// Timing is set by the request handler, not by decoders.
 	Timing Timing
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/subscription"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
@@ -259,10 +260,10 @@ func ended(of func(*audit.Record) value) func(x *exchange) value {
 	}
 }
 
-// open begins the record of the turn. Its client and project are known since prepare.
+// open begins the record of the turn. Its time, client and project are known since prepare.
 func (x *exchange) open() {
 	project := x.record.Project
-	x.record = x.site.records.begin(x.began, x.user, x.record.Client, x.View, x.Edit.OffersTools())
+	x.record = x.site.records.begin(x.record.At, x.user, x.record.Client, x.View, x.Edit.OffersTools())
 	r := &x.record
 	r.Project, r.Session, r.Conversation, r.Policy = project, x.Session, x.Edit.Conversation, string(x.Edit.Policy)
 	r.OriginalTokens, r.SentTokens, r.Queue = int64(x.Edit.Prompt.OriginalTokens), int64(x.sent()), x.overhead
@@ -324,6 +325,9 @@ func (x *exchange) conclude(word string) {
 		r.Estimated = 1
 	}
 	if t := x.turn; t != nil {
+		if t.Limits != "" && len(r.Windows) == 0 {
+			r.Windows = subscription.ReadEvent(t.Limits, time.Now())
+		}
 		r.StopReason = t.StopReason
 		r.FirstByte, r.FirstToken, r.LastToken = t.Timing.FirstByte, t.Timing.FirstToken, t.Timing.LastToken
 	}

@@ -122,11 +122,10 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 type exchange struct {
 	passage // what the layers between handler and upstream know of it
 
-	next  caddyhttp.Handler
-	came  arrival // the client's body, and the memory reserved for it
-	began time.Time
-	host  string // to which the request was addressed
-	user  tenant.User
+	next caddyhttp.Handler
+	came arrival // the client's body, and the memory reserved for it
+	host string  // to which the request was addressed
+	user tenant.User
 
 	// Set by prepare.
 
@@ -337,7 +336,7 @@ func (x *exchange) prepare(r *http.Request) (why bypass) {
 	x.Side = first(r.Header, "X-Claude-Code-Request-Class") == "auxiliary" // Claude Code's hint to gateways
 	x.user = o.clients.load().Users.OfTenant(r, o.userKey(), x.Tenant, x.Format.Traits().KeyHeader)
 	x.tellAll = o.clients.headers == HeadersFull || first(r.Header, headerMode) == string(HeadersFull)
-	x.began = time.Now()
+	x.record.At = time.Now()
 	x.record.Project = o.projectOf(r, view, x.session)
 	lifetime := sessioncache.LifetimeAsked
 	if o.keepalive != nil {

@@ -58,7 +58,7 @@ func (x *exchange) trace(ctx context.Context, parent trace.Span) *Span {
 		attributes = append(attributes, attribute.Int("gen_ai.request.max_tokens", v.Reply.MaxTokens))
 	}
 	tracer := parent.TracerProvider().Tracer(tracerName, trace.WithSchemaURL(names.schema))
-	_, s := tracer.Start(ctx, operation+" "+model, trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(x.began),
+	_, s := tracer.Start(ctx, operation+" "+model, trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(x.record.At),
 		trace.WithAttributes(attributes...))
 	if d := &x.Edit.Decision; d.Folded > 0 && x.Edit.Prompt.Edited {
 		s.AddEvent("llm_cache.fold", trace.WithAttributes(

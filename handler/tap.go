@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/subscription"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
@@ -21,14 +22,14 @@ type tap struct {
 	exchange    *exchange
 	dec         *wire.Decoder // nil if there is nothing to decode
 	reads       wire.Decoder
-	stream      bool          // dec reads events
-	begun       bool          // the first significant byte has arrived
-	request     *http.Request // as forwarded
-	buffered    []byte
-	maxBuffered int  // maximum number of buffered bytes
+	stream      bool // dec reads events
+	begun       bool // the first significant byte has arrived
 	ours        bool // the module's own response, not the upstream's
 	dropped     bool // the request will be sent once more
 	released    bool
+	request     *http.Request // as forwarded
+	buffered    []byte
+	maxBuffered int // maximum number of buffered bytes
 	flushes     httpx.Flushes
 	// sent is when the request was forwarded; timing counts from there.
 	sent   time.Time
@@ -57,6 +58,7 @@ func (t *tap) Served(s wire.Service) { t.exchange.service = s }
 // Begin implements [httpx.Receiver].
 func (t *tap) Begin(status int) {
 	h := t.Header()
+	t.exchange.record.Windows = subscription.Read(h, time.Now())
 	kind := httpx.MediaType(h.Get("Content-Type"))
 	switch {
 	case status/100 != 2:

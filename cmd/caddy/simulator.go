@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,8 +22,12 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 )
 
-// maxPace bounds the pace of a simulated stream.
-const maxPace = time.Minute
+const (
+	// maxPace bounds the pace of a simulated stream.
+	maxPace = time.Minute
+	// maxSubscription bounds the worth of a simulated window, in US dollars.
+	maxSubscription = 1_000_000
+)
 
 func init() {
 	caddy.RegisterModule(Simulator{})
@@ -50,6 +55,9 @@ type Simulator struct {
 	InOrder bool `json:"in_order,omitempty"`
 	// Pace is the delay before each event of a stream. At most 1m. Default: 0.
 	Pace caddy.Duration `json:"pace,omitempty"`
+	// Subscription is the worth of a five-hour usage window in US dollars at list prices. Messages and
+	// Responses answers then report the windows of a subscription. Default: none.
+	Subscription float64 `json:"subscription,omitempty"`
 
 	handler *simulator.Handler
 	cache   *shared.Share[*cache]
@@ -87,7 +95,7 @@ func (s *Simulator) Provision(caddy.Context) error {
 		}
 		config = profile.Config()
 	}
-	h := &simulator.Handler{Pace: time.Duration(s.Pace)}
+	h := &simulator.Handler{Pace: time.Duration(s.Pace), Subscription: s.Subscription}
 	if s.Script != "" {
 		path, err := caddy.NewReplacer().ReplaceOrErr(s.Script, true, true)
 		if err != nil {
@@ -108,10 +116,13 @@ func (s *Simulator) Provision(caddy.Context) error {
 	return nil
 }
 
-// Validate rejects a pace out of range.
+// Validate rejects a pace or a subscription out of range.
 func (s *Simulator) Validate() error {
 	if pace := time.Duration(s.Pace); pace < 0 || pace > maxPace {
 		return fmt.Errorf("pace must be between 0 and %s, got %s", maxPace, pace)
+	}
+	if s.Subscription < 0 {
+		return fmt.Errorf("subscription must be above $0, got %g", s.Subscription)
 	}
 	return nil
 }
@@ -160,10 +171,11 @@ func namesFile(path string) bool {
 // UnmarshalCaddyfile reads:
 //
 //	llm_cache_simulator [<script>] {
-//		script   <path>
-//		in_order on|off
-//		profile  <name>
-//		pace     <duration>
+//		script       <path>
+//		in_order     on|off
+//		profile      <name>
+//		pace         <duration>
+//		subscription $<amount>
 //	}
 //
 // An absolute path must be inside the block. After the directive it is rejected,
@@ -206,6 +218,13 @@ func (s *Simulator) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 				return d.Errf("pace: %q is no duration between 0 and %s", value, maxPace)
 			}
 			s.Pace = caddy.Duration(pace)
+		case "subscription":
+			amount, isDollars := strings.CutPrefix(value, "$")
+			worth, err := strconv.ParseFloat(amount, 64)
+			if err != nil || !isDollars || !(worth > 0 && worth <= maxSubscription) {
+				return d.Errf("subscription must be an amount such as $20, at most $%d, got %q", maxSubscription, value)
+			}
+			s.Subscription = worth
 		default:
 			return d.Errf("unknown option %q", option)
 		}

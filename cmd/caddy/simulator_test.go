@@ -41,6 +41,7 @@ func TestCaddyfile(t *testing.T) {
 			`"profile":"openai"}`,
 		"@a path /a\nllm_cache_simulator @a {\n\tprofile fable-5.2\n\t}\n": `{"handler":"llm_cache_simulator",` +
 			`"profile":"fable-5.2"}`,
+		"llm_cache_simulator {\nsubscription $2.5\n}": `{"handler":"llm_cache_simulator","subscription":2.5}`,
 		"llm_cache_simulator /v1/* s.json": `{"handler":"llm_cache_simulator",` +
 			`"script":"s.json"}`,
 		"llm_cache_simulator /v1/messages": `"match":[{"path":["/v1/messages"]}]`,
@@ -71,6 +72,8 @@ func TestCaddyfile(t *testing.T) {
 		"llm_cache_simulator {\npace 2m\n}":                `pace: "2m" is no duration`,
 		"llm_cache_simulator a {\nscript b\n}":             "script stands twice",
 		"llm_cache_simulator s.json {\nin_order yes\n}":    `in_order must be on or off, got "yes"`,
+		"llm_cache_simulator {\nsubscription 20\n}":        `subscription must be an amount such as $20`,
+		"llm_cache_simulator {\nsubscription $0\n}":        `subscription must be an amount such as $20`,
 		"llm_cache_simulator {\nspeed 1\n}":                `unknown option "speed"`,
 		"llm_cache_simulator {\nprofile kv extra\n}":       "wrong argument count",
 	} {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/subscription"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -71,7 +72,10 @@ func (a *Admin) showPage(w http.ResponseWriter, r *http.Request) error {
 
 // report returns the operator's view of a session as JSON.
 func (l *listed) report(now time.Time) ([]byte, error) {
-	text, err := json.Marshal(l.session.Report(now))
+	text, err := json.Marshal(struct {
+		sessioncache.SessionSummary
+		Windows []subscription.State `json:"windows,omitempty"`
+	}{l.session.Report(now), l.windows(now)})
 	for p := range state.Parts[state.Reporter](l.state) {
 		name, report := p.ReportSession(l.session)
 		if report == nil || err != nil {
@@ -84,6 +88,16 @@ func (l *listed) report(now time.Time) ([]byte, error) {
 		}
 	}
 	return text, err
+}
+
+// windows returns the usage windows of the session's user.
+func (l *listed) windows(now time.Time) []subscription.State {
+	t := turnsOf(l.state.Instance)
+	user := t.today.Identity(l.session.ID()).User
+	if user == "" {
+		return nil
+	}
+	return slices.DeleteFunc(t.subscriptions.Current(now), func(s subscription.State) bool { return s.User != user })
 }
 
 const (

@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/page"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/subscription"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -58,8 +59,19 @@ func look(i *shared.Instance) page.View {
 		v.Sessions.List = append(v.Sessions.List, sessionOf(u.session.Report(now), turnsOf(i).today.Identity))
 	}
 	v.Budgets = standings(i, now)
+	v.Windows = windows(i, now)
 	v.Health = append(v.Health, Health(i)...)
 	return v
+}
+
+// shownWindows bounds the windows on the page.
+const shownWindows = 40
+
+// windows returns the usage windows of subscriptions, the fullest first.
+func windows(i *shared.Instance, now time.Time) []subscription.State {
+	all := turnsOf(i).subscriptions.Current(now)
+	slices.SortStableFunc(all, func(a, b subscription.State) int { return cmp.Compare(b.Used, a.Used) })
+	return all[:min(len(all), shownWindows)]
 }
 
 // Health returns the state of an instance's stores.

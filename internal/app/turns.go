@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/subscription"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
@@ -26,6 +27,7 @@ import (
 type turns struct {
 	today                              *audit.Tally
 	byUser, byProject, byModel, bySite *dimension
+	subscriptions                      *subscription.Accounts
 	seeded                             atomic.Bool // the turns on record before the process began are counted
 }
 
@@ -34,6 +36,7 @@ func turnsOf(i *shared.Instance) *turns {
 		return &turns{
 			today: audit.NewTally(time.Now), byUser: newDimension("person", 200),
 			byProject: newDimension("project", 100), byModel: newDimension("model", 100), bySite: newDimension("site", 100),
+			subscriptions: subscription.New(),
 		}
 	})
 }
@@ -100,6 +103,7 @@ func Count(i *shared.Instance, r *audit.Record, host string) {
 	t.byModel.count(r.ModelName(), r)
 	t.bySite.count(siteOf(host), r)
 	t.today.Add(r)
+	r.CountWindows(t.subscriptions)
 }
 
 // seed counts the turns on record before the process began, once and in the background.

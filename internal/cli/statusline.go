@@ -21,6 +21,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/subscription"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/figure"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/subcommand"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -36,8 +37,8 @@ func StatuslineCommand() *cobra.Command {
 		Long: `
 Asks the admin API of a running Caddy for the conversation used last, or that of a
 session (as in the header X-Llm-Cache), and prints one line: how long the cache
-will hold, what share of the prompts is read from it, what is saved, and why the
-cache last held less than expected.
+will hold, what share of the prompts is read from it, what is saved, why the cache
+last held less than expected, and how much of a subscription's windows is used.
 
 It is for status lines: of Claude Code ("statusLine": {"type": "command", "command":
 "caddy llm-cache statusline"}), and of tmux. What Claude Code passes on the standard
@@ -69,10 +70,10 @@ func StatusLine(ctx context.Context, admin, session string, of *StatusClient, no
 		query.Set("client", of.SessionID)
 	}
 	sessions, err := ask(ctx, admin, path, query)
-	last := latest(sessions)
+	last, windows := latest(sessions)
 	switch {
 	case last != nil:
-		return tell(last, now)
+		return tell(last, windows, now)
 	case session == "" && of != nil && of.PromptCache != nil:
 		return of.PromptCache.tell(now)
 	case err != nil:
@@ -81,18 +82,25 @@ func StatusLine(ctx context.Context, admin, session string, of *StatusClient, no
 	return "llm_cache: no conversation yet"
 }
 
-func latest(sessions []sessioncache.SessionSummary) (last *sessioncache.ConversationSummary) {
+// statusSession is a session as the admin API describes it.
+type statusSession struct {
+	sessioncache.SessionSummary
+	Windows []subscription.State `json:"windows"`
+}
+
+// latest returns the conversation used last, and the usage windows of its user.
+func latest(sessions []statusSession) (last *sessioncache.ConversationSummary, windows []subscription.State) {
 	for i := range sessions {
 		for j := range sessions[i].Conversations {
 			if l := &sessions[i].Conversations[j]; l.Requests > 0 && (last == nil || l.Started.After(last.Started)) {
-				last = l
+				last, windows = l, sessions[i].Windows
 			}
 		}
 	}
-	return last
+	return last, windows
 }
 
-func ask(ctx context.Context, admin, path string, query url.Values) ([]sessioncache.SessionSummary, error) {
+func ask(ctx context.Context, admin, path string, query url.Values) ([]statusSession, error) {
 	u := url.URL{Scheme: "http", Host: strings.TrimPrefix(admin, "http://"), Path: path, RawQuery: query.Encode()}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
@@ -110,10 +118,10 @@ func ask(ctx context.Context, admin, path string, query url.Values) ([]sessionca
 		return nil, fmt.Errorf("status %d", answer.StatusCode)
 	}
 	var page struct {
-		Sessions []sessioncache.SessionSummary `json:"sessions"`
+		Sessions []statusSession `json:"sessions"`
 	}
 	if path != "/llm_cache/sessions" {
-		page.Sessions = make([]sessioncache.SessionSummary, 1)
+		page.Sessions = make([]statusSession, 1)
 		return page.Sessions, decodeStatus(answer.Body, &page.Sessions[0])
 	}
 	return page.Sessions, decodeStatus(answer.Body, &page)
@@ -123,7 +131,7 @@ func decodeStatus(from io.Reader, into any) error {
 	return json.NewDecoder(io.LimitReader(from, 16<<20)).Decode(into)
 }
 
-func tell(l *sessioncache.ConversationSummary, now time.Time) string {
+func tell(l *sessioncache.ConversationSummary, windows []subscription.State, now time.Time) string {
 	out := []string{"cache " + countdown(l, now)}
 	if n := l.Total.Prompt(); n > 0 {
 		out = append(out, fmt.Sprintf("read %.0f %%", 100*float64(l.Total.Read)/float64(n)))
@@ -137,6 +145,9 @@ func tell(l *sessioncache.ConversationSummary, now time.Time) string {
 	}
 	if l.LastBreak != "" {
 		out = append(out, "last miss: "+l.LastBreak)
+	}
+	for i := range windows {
+		out = append(out, windows[i].Text(now))
 	}
 	return strings.Join(out, " · ")
 }

@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -119,5 +120,23 @@ func TestLineOfAClient(t *testing.T) {
 	open, _ := io.Pipe()
 	if passed(open) != nil {
 		t.Error("waited for an input that never comes")
+	}
+}
+
+// The windows of a subscription come last, with their reset and an estimate of what edits have saved.
+func TestLineOfASubscription(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.Local)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"sessions":[{"id":"a","conversations":[{"requests":3,"started":"2026-01-01T11:59:00Z","warm":true}],`+
+			`"windows":[{"name":"claude 5h","used":0.42,"resets":%q,"status":"allowed","user":"anna","saved_points":5.6},`+
+			`{"name":"claude 7d","used":0.913,"resets":%q,"status":"allowed_warning","user":"anna","saved_points":-0.2},`+
+			`{"name":"claude 7d_oi","used":0,"user":"anna"}]}]}`,
+			now.Add(time.Hour).Format(time.RFC3339), now.Add(72*time.Hour).Format(time.RFC3339))
+	}))
+	defer s.Close()
+	const want = "cache warm · claude 5h 42 % until 13:00 (~6 points saved) · claude 7d 91 % until 4 Jan 12:00, allowed_warning " +
+		"(~0 points saved) · claude 7d_oi 0 %"
+	if got := StatusLine(t.Context(), s.Listener.Addr().String(), "", nil, now); got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -79,6 +79,8 @@ const (
 	EventPiece
 	// EventOpaque reports answer content that has no event.
 	EventOpaque
+	// EventLimits has the state of the plan's rate limits in Data, as the provider's JSON.
+	EventLimits
 )
 
 // Event is one step of an answer. Its strings are views of the input and valid as long as the
@@ -376,6 +378,8 @@ const (
 	// MaxAnswer is the limit on the bytes gathered of one answer: its texts, the names and
 	// arguments of its calls, or a JSON body.
 	MaxAnswer = 32 << 20
+	// maxLimits bounds [Turn.Limits], in bytes.
+	maxLimits = 4 << 10
 	// MaxCalls is the limit on the tool calls of one answer. It keeps the lookup of a call by index
 	// cheap.
 	MaxCalls = 4096
@@ -466,6 +470,10 @@ func (a *Answer) Take(e *Event) {
 		a.Turn.Cleared = *e.Cleared
 	case EventCompacted:
 		a.Turn.Compacted = true
+	case EventLimits:
+		if len(e.Data) <= maxLimits {
+			a.Turn.Limits = a.keep(e.Data)
+		}
 	case EventStop, EventBlocked:
 		a.Turn.StopReason = a.keep(e.Name)
 	case EventComplete:
@@ -619,9 +627,8 @@ type Turn struct {
 	Service Service
 	// Cleared counts the provider's own removals from the prompt.
 	Cleared Cleared
-	// Compacted reports that the provider summarized the conversation within the answer. Later
-	// prompts do not include the blocks before the summary.
-	Compacted bool
+	// Limits is the provider's JSON about the rate limits of the plan, empty if the stream has none.
+	Limits string
 	// StopReason is the stop reason in the format's own words.
 	StopReason string
 	// ErrorType and ErrorMessage are set when the answer is, or ends in, an error.
@@ -631,6 +638,9 @@ type Turn struct {
 	// streams and streams that end in an error are never done. An error in a JSON body is done, see
 	// Failed.
 	Done bool
+	// Compacted reports that the provider summarized the conversation within the answer. Later
+	// prompts do not include the blocks before the summary.
+	Compacted bool
 	// Timing is set by the request handler, not by decoders.
 	Timing Timing
 }

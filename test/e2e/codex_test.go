@@ -4,10 +4,12 @@
 package e2e
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // codex is Codex CLI with its default model, which writes programs that call tools.
@@ -17,6 +19,8 @@ type codex struct {
 	compact int
 	// socket selects its own provider over a WebSocket.
 	socket bool
+	// login has a ChatGPT login instead of a key.
+	login bool
 }
 
 func (c codex) executable() (name, variable string) { return "codex", "LLM_CACHE_CODEX" }
@@ -31,6 +35,23 @@ check_for_update_on_startup = false
 [analytics]
 enabled = false
 `}
+	}
+	if c.login {
+		return map[string]string{
+			".codex/auth.json": chatGPTLogin(time.Now()),
+			".codex/config.toml": `model_provider = "llm_cache"
+check_for_update_on_startup = false
+
+[analytics]
+enabled = false
+
+[model_providers.llm_cache]
+name = "llm_cache"
+base_url = "` + c.url + `/backend-api/codex"
+wire_api = "responses"
+requires_openai_auth = true
+`,
+		}
 	}
 	config := `model_provider = "llm_cache"
 check_for_update_on_startup = false
@@ -50,12 +71,35 @@ wire_api = "responses"
 `}
 }
 
+// chatGPTLogin returns the auth.json of a made-up account with the plan Plus. Codex reads the claims of
+// its tokens and leaves their signature to the server.
+func chatGPTLogin(now time.Time) string {
+	part := func(v any) string {
+		b, err := json.Marshal(v)
+		if err != nil {
+			panic(err) // strings and numbers
+		}
+		return base64.RawURLEncoding.EncodeToString(b)
+	}
+	token := part(map[string]any{"alg": "none", "typ": "JWT"}) + "." + part(map[string]any{
+		"email": "anna@example.com", "exp": now.Add(240 * time.Hour).Unix(),
+		"https://api.openai.com/auth": map[string]string{
+			"chatgpt_account_id": "account-anna", "chatgpt_plan_type": "plus", "chatgpt_user_id": "user-anna",
+		},
+	}) + "." + base64.RawURLEncoding.EncodeToString([]byte("none"))
+	return fmt.Sprintf(`{"auth_mode":"chatgpt","OPENAI_API_KEY":null,"last_refresh":%q,"tokens":{"id_token":%q,"access_token":%q,`+
+		`"refresh_token":"none","account_id":"account-anna"}}`, now.UTC().Format(time.RFC3339), token, token)
+}
+
 func (c codex) command(home, prompt string, further bool) (args, env []string) {
 	args = []string{"exec"}
 	if further {
 		args = append(args, "resume", "--last")
 	}
 	args = append(args, "--json", "--dangerously-bypass-approvals-and-sandbox", prompt)
+	if c.login {
+		return args, []string{"CODEX_HOME=" + home + "/.codex"}
+	}
 	return args, []string{"OPENAI_API_KEY=sk-test", "CODEX_API_KEY=sk-test", "CODEX_HOME=" + home + "/.codex"}
 }
 

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/subscription"
 )
 
 // Kinds of requests.
@@ -236,6 +238,10 @@ type Record struct {
 	// request's limit on the response allows. Billed then has the maximum.
 	Bounded bool `json:"bounded,omitempty"`
 
+	// Windows are the usage windows of the subscription, as the response stated them: before the
+	// turn's own cost.
+	Windows subscription.Windows `json:"windows,omitempty"`
+
 	// Content is the text of request and response, nil unless the operator enabled it.
 	Content *Content `json:"content,omitempty"`
 }
@@ -298,6 +304,17 @@ func (r *Record) Assumptions() string {
 		return ""
 	}
 	return text
+}
+
+// CountWindows counts the record in the account of its tenant.
+func (r *Record) CountWindows(to *subscription.Accounts) {
+	client := r.ClientUSD
+	if !r.IsTurn() {
+		client = 0 // no client has sent this request
+	}
+	to.Count(subscription.Key{Tenant: r.Tenant, Format: r.UpstreamFormat}, &subscription.Turn{
+		User: r.User, At: r.At, Windows: r.Windows, Spent: r.USD, Saved: client - r.USD,
+	})
 }
 
 // Unpriced reports whether the model's price is unknown.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/subscription"
 )
 
 // View is the page's content at one moment: counters, sizes and times, names of users, programs and
@@ -20,6 +21,8 @@ type View struct {
 	Sessions Sessions `json:"sessions"`
 	// Budgets are the budgets in use, the closest to its limit first.
 	Budgets []Budget `json:"budgets"`
+	// Windows are the usage windows of subscriptions, the fullest first.
+	Windows []subscription.State `json:"windows"`
 	// Queues are the queues of local servers that have had a request.
 	Queues []Queue `json:"queues"`
 	// KeepAlive sums up the pings since the process began.

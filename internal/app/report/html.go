@@ -9,6 +9,7 @@ import (
 	"html/template"
 	"io"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/subscription"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/figure"
 )
 
@@ -39,7 +40,9 @@ func (s *Summary) WriteHTML(w io.Writer) error {
 			}
 			return sums
 		},
-		"charts": s.charts,
+		"charts":  s.charts,
+		"windows": func() []subscription.State { return s.Windows[:min(len(s.Windows), shown)] },
+		"window":  func(w subscription.State) string { return w.Text(w.At) },
 	}).Parse(page)
 	if err != nil {
 		return fmt.Errorf("report: %w", err)

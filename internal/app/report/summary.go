@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/subscription"
 )
 
 // Keys are the keys that records can be grouped by.
@@ -89,6 +90,8 @@ type Summary struct {
 	Breaks []Part `json:"breaks"`
 	// Latencies are those of completed turns.
 	Latencies []Latency `json:"latencies"`
+	// Windows are the usage windows of subscriptions in their latest state, by user.
+	Windows []subscription.State `json:"windows"`
 	// Coalesced counts the turns that have lost their details.
 	Coalesced int64 `json:"coalesced"`
 }
@@ -136,6 +139,7 @@ func Summarise(ctx context.Context, from audit.Source, since time.Time, by strin
 	folds := map[conversation]parts{}     // folded tokens by epoch
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a fair choice, the same every time
 	latencies := [4]reservoir{{random: random}, {random: random}, {random: random}, {random: random}}
+	subscriptions := subscription.New()
 	names := map[string]string{} // of users by tenant hash, for turns before they had names
 	err = from.Each(ctx, since, func(r *audit.Record) error {
 		if r.User != r.Tenant {
@@ -158,6 +162,7 @@ func Summarise(ctx context.Context, from audit.Source, since time.Time, by strin
 				return keyFuncs[key](r)
 			}).Add(r)
 		}
+		r.CountWindows(subscriptions)
 		sum(days, day(r)).Add(r)
 		if r.Unpriced() {
 			sum(unpriced, r.ModelName()).Add(r)
@@ -195,6 +200,7 @@ func Summarise(ctx context.Context, from audit.Source, since time.Time, by strin
 		return nil, err
 	}
 	grouped.rename(names)
+	s.Windows = subscriptions.States()
 	s.Groups, s.Days, s.Unpriced, s.Assumed = grouped.sorted(), sorted(days), sorted(unpriced), sorted(assumed)
 	slices.SortStableFunc(s.Unpriced, func(a, b *Sum) int { return cmp.Compare(b.Cost, a.Cost) })
 	slices.SortFunc(s.Days, func(a, b *Sum) int { return cmp.Compare(a.Name, b.Name) })

@@ -91,6 +91,16 @@ func (s *Summary) WriteText(w io.Writer) error {
 	if s.Total.ReadEstimated > 0 {
 		fmt.Fprint(w, "~ is an estimate: some servers do not report what they read from their cache.\n")
 	}
+	if len(s.Windows) > 0 {
+		fmt.Fprint(w, "Windows of subscriptions, latest state; ~ estimates the points of a window that edits have saved:\n")
+	}
+	for i := range s.Windows {
+		if i == shown {
+			fmt.Fprintf(w, "  (%d more)\n", len(s.Windows)-shown)
+			break
+		}
+		fmt.Fprintf(w, "  %s: %s\n", printable(s.Windows[i].User), s.Windows[i].Text(s.Windows[i].At))
+	}
 	if s.Coalesced > 0 {
 		fmt.Fprintf(w, "%d turns have lost their details, because the store was down or slow; they are counted.\n",
 			s.Coalesced)

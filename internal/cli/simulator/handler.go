@@ -57,11 +57,15 @@ type Handler struct {
 	Unthreaded []string
 	// SocketLife is the lifetime of a WebSocket. Default: 1 hour, as at the provider.
 	SocketLife time.Duration
+	// Subscription is the worth of a five-hour usage window in US dollars at list prices. Responses to Messages and
+	// Responses requests then report the windows of a subscription. Default: none.
+	Subscription float64
 	// Hooks replace parts of the handler.
 	Hooks Hooks
 
 	threads threads
 	stored  stored
+	plans   plans
 }
 
 // Hooks replace parts of a [Handler] for programs that run it in process. All are optional.
@@ -224,6 +228,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name wire.Format
 	}
 	h.done(ctx, c.usage, nil)
 	w.Header().Set(f.requestID(), "req_"+id)
+	h.plans.charge(w.Header(), f, h.Subscription, c, credential(r))
 	h.write(w, r, f, c)
 }
 

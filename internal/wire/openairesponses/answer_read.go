@@ -61,6 +61,8 @@ func (r *answerReader) Event(root gjson.Result, name string) {
 		r.end(root.Get("response"), kind == "response.failed")
 	case "error":
 		r.fail(root)
+	case "codex.rate_limits":
+		r.Tell(wire.Event{Kind: wire.EventLimits, Data: root.Raw})
 	default:
 		if !strings.HasPrefix(kind, "response.") {
 			r.FailIf(root, name)

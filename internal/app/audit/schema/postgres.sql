@@ -58,7 +58,8 @@ CREATE TABLE llm_cache.turns (
 	status bigint NOT NULL,
 	outcome text NOT NULL,
 	stop_reason text NOT NULL,
-	resent boolean NOT NULL
+	resent boolean NOT NULL,
+	windows text -- JSON: the usage windows of a subscription
 );
 CREATE INDEX turns_at ON llm_cache.turns (at);
 -- prompt and answer are JSON, compressed by zstd.

@@ -59,7 +59,8 @@ CREATE TABLE turns (
 	status INTEGER NOT NULL,
 	outcome TEXT NOT NULL,
 	stop_reason TEXT NOT NULL,
-	resent INTEGER NOT NULL
+	resent INTEGER NOT NULL,
+	windows TEXT -- JSON: the usage windows of a subscription
 ) WITHOUT ROWID;
 CREATE INDEX turns_at ON turns (at);
 -- prompt and answer are JSON, compressed by zstd.

@@ -212,6 +212,18 @@ function showBudgets(budgets) {
 	])));
 }
 
+function showWindows(windows) {
+	$("plans").hidden = !windows.length;
+	if (!windows.length) return;
+	put("windows", table("Subscriptions", [{ name: "Of" }, { name: "Window" }, { name: "Used", n: true }, { name: "Saved", n: true }, { name: "Begins anew", n: true }], windows.map((w) => [
+		[label(w.user), meter(w.used, "used", w.used >= 1 ? "over" : w.used >= 0.75 && "near")],
+		[w.name, el("span", { class: "sub" }, w.status && w.status !== "allowed" ? w.status.replaceAll("_", " ") : "")],
+		[el("span", { class: w.used >= 0.75 ? "loss" : "" }, percent(w.used))],
+		w.saved_points === undefined ? [el("span", { class: "cold" }, "–"), el("span", { class: "sub" }, "from 2 points of growth on")] : ["~" + count(Math.round(w.saved_points), "point").replace("-", "−")],
+		w.resets ? [new Date(w.resets).toLocaleDateString("en-GB", { day: "numeric", month: "short" }), el("span", { class: "sub" }, clock(w.resets))] : ["–"],
+	])));
+}
+
 function showQueues(queues) {
 	$("boxes").hidden = !queues.length;
 	put("queues", queues.map((q) => el("div", { class: "card" },
@@ -256,6 +268,7 @@ function show(v) {
 	showGroups(v.today);
 	showSessions(v.sessions);
 	showBudgets(v.budgets);
+	showWindows(v.windows);
 	showQueues(v.queues);
 	showHealth(v);
 	document.documentElement.dataset.ready = "yes";

@@ -134,6 +134,12 @@ var values = [...]struct {
 		of: func(x *exchange) value { return flag(x.estimated) },
 	},
 	{parameter: "epoch", of: func(x *exchange) value { return word(string(x.Edit.Decision.Epoch)) }},
+	{header: "X-Llm-Cache-Fallback", parameter: "fallback", log: "llm_fallback", of: func(x *exchange) value {
+		if x.fallen == nil {
+			return value{}
+		}
+		return word(x.fallen.reason)
+	}},
 	{parameter: "resent", of: func(x *exchange) value { return flag(x.resent) }},
 	{span: "http.response.status_code", of: func(x *exchange) value { return number(x.status).unless(x.status == 0) }},
 	{span: "llm_cache.break", of: func(x *exchange) value { return text(string(x.Edit.Lesson.Break)) }},
@@ -265,6 +271,9 @@ func (x *exchange) open() {
 	x.record = x.site.records.begin(x.began, x.user, x.record.Client, x.View, x.Edit.OffersTools())
 	r := &x.record
 	r.Project, r.Session, r.Conversation, r.Policy = project, x.Session, x.Edit.Conversation, string(x.Edit.Policy)
+	if x.fallen != nil {
+		r.Fallback = x.fallen.reason
+	}
 	r.OriginalTokens, r.SentTokens, r.Queue = int64(x.Edit.Prompt.OriginalTokens), int64(x.sent()), x.overhead
 	if s := x.site.records.sink; s != nil {
 		if x.sink = s.Pinned(); x.sink != nil {
@@ -306,6 +315,9 @@ func (x *exchange) conclude(word string) {
 	e, r := x.Edit, &x.record
 	r.Outcome, r.Status, r.Resent, r.Bounded = word, x.status, x.resent, x.bounded
 	r.Conversation, r.SentTokens, r.Total = e.Conversation, int64(x.sent()), time.Since(r.At)
+	if word == outcomeFellBack { // the fallback's turn counts the prompt
+		r.OriginalTokens, r.SentTokens = 0, 0
+	}
 	d := &e.Decision
 	r.Epoch, r.Reason = string(d.Epoch), d.Reason
 	r.Folded, r.Removed, r.Rewritten = int64(d.Folded), int64(d.Removed), int64(d.Rewritten)

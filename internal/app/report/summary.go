@@ -19,7 +19,7 @@ import (
 )
 
 // Keys are the keys that records can be grouped by.
-var Keys = []string{"user", "project", "model", "client", "session", "day"}
+var Keys = []string{"user", "project", "model", "client", "session", "fallback", "day"}
 
 // Sum is the sum of turns.
 type Sum = audit.Sum
@@ -257,12 +257,13 @@ func day(r *audit.Record) string { return r.At.Local().Format(time.DateOnly) }
 
 // keyFuncs are the values of a record by key.
 var keyFuncs = map[string]func(*audit.Record) string{
-	"user":    func(r *audit.Record) string { return r.User },
-	"project": (*audit.Record).ProjectName,
-	"model":   (*audit.Record).ModelName,
-	"client":  func(r *audit.Record) string { return r.Client },
-	"session": func(r *audit.Record) string { return r.Session },
-	"day":     day,
+	"user":     func(r *audit.Record) string { return r.User },
+	"project":  (*audit.Record).ProjectName,
+	"model":    (*audit.Record).ModelName,
+	"client":   func(r *audit.Record) string { return r.Client },
+	"session":  func(r *audit.Record) string { return r.Session },
+	"fallback": (*audit.Record).FallbackName,
+	"day":      day,
 }
 
 // keysOf splits a list of keys.

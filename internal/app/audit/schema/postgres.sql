@@ -57,7 +57,8 @@ CREATE TABLE llm_cache.turns (
 	status bigint NOT NULL,
 	outcome text NOT NULL,
 	stop_reason text NOT NULL,
-	resent boolean NOT NULL
+	resent boolean NOT NULL,
+	fallback text NOT NULL DEFAULT '' -- why the fallback served the turn
 );
 CREATE INDEX turns_at ON llm_cache.turns (at);
 -- prompt and answer are JSON, compressed by zstd.

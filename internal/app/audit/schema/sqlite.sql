@@ -58,7 +58,8 @@ CREATE TABLE turns (
 	status INTEGER NOT NULL,
 	outcome TEXT NOT NULL,
 	stop_reason TEXT NOT NULL,
-	resent INTEGER NOT NULL
+	resent INTEGER NOT NULL,
+	fallback TEXT NOT NULL DEFAULT '' -- why the fallback served the turn
 ) WITHOUT ROWID;
 CREATE INDEX turns_at ON turns (at);
 -- prompt and answer are JSON, compressed by zstd.

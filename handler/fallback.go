@@ -26,10 +26,11 @@ import (
 )
 
 const (
-	// fallbackPause is the time for which a failing upstream gets no requests. Then one request tries it.
-	fallbackPause = 30 * time.Second
-	// maxFallbackPause bounds a pause by Retry-After. Usage limits may be raised long before they reset.
-	maxFallbackPause = 5 * time.Minute
+	// minPause and maxPause bound the time for which a failing upstream gets no requests. Then one request tries
+	// it, and each failure doubles the time.
+	minPause, maxPause = time.Second, 30 * time.Second
+	// maxRatePause bounds a pause by Retry-After. Usage limits may be raised long before they reset.
+	maxRatePause = 5 * time.Minute
 	// maxRateWait is the longest Retry-After of a 429 that is waited for. Reading a prompt of 100,000 tokens anew
 	// costs more: at a provider as much as ten cached turns, at a local server minutes.
 	maxRateWait = 5 * time.Second
@@ -250,7 +251,7 @@ func withoutCredentials(next caddyhttp.Handler) caddyhttp.Handler {
 // Moves tracks failing upstreams, and the conversations at fallbacks. The zero value is ready to use.
 type Moves struct {
 	mu     sync.Mutex
-	pauses *lru.Cache[pauseKey, struct{}, *time.Time]
+	pauses *lru.Cache[pauseKey, struct{}, *pause]
 	stays  *lru.Cache[stayKey, struct{}, *stay]
 }
 
@@ -260,6 +261,12 @@ func movesOf(s *state.State) *Moves { return state.Part(s, func() *Moves { retur
 type pauseKey struct {
 	upstream string
 	tenant   sessioncache.Tenant
+}
+
+// pause is the time for which a failing upstream gets no requests.
+type pause struct {
+	until  time.Time
+	length time.Duration
 }
 
 // stayKey is a conversation that began at a first upstream.
@@ -291,10 +298,10 @@ func (m *Moves) elsewhere(key stayKey, x *exchange) string {
 		if e == nil {
 			continue
 		}
-		if now.Before(*e.Value) {
+		if now.Before(e.Value.until) {
 			return fallbackDown
 		}
-		*e.Value = now.Add(fallbackPause) // this request tries the upstream, and others wait for the result
+		e.Value.until = now.Add(maxPause) // this request tries the upstream, and others wait for the result
 	}
 	return ""
 }
@@ -362,27 +369,26 @@ func (m *Moves) note(x *exchange, reason string, h http.Header) {
 		}
 		return
 	}
-	pause := fallbackPause
-	if wait, ok := retryAfter(h); ok {
-		pause = min(max(wait, time.Second), maxFallbackPause)
-	}
 	key := site
 	if reason == fallbackRate {
 		key = tenant
 	}
-	*found(m.pauses, key, func() *time.Time { return new(time.Time) }) = x.site.now().Add(pause)
+	p := found(m.pauses, key, func() *pause { return new(pause) })
+	p.length = min(max(2*p.length, minPause), maxPause)
+	wait, _ := retryAfter(h)
+	p.until = x.site.now().Add(min(max(p.length, wait), maxRatePause))
 }
 
 func (m *Moves) open() {
 	if m.stays == nil {
-		m.pauses, m.stays = remembered[pauseKey, *time.Time](), remembered[stayKey, *stay]()
+		m.pauses, m.stays = remembered[pauseKey, *pause](), remembered[stayKey, *stay]()
 	}
 }
 
 // retryAfter returns the time to wait that a response asks for. Dates are not read: providers send seconds.
 func retryAfter(h http.Header) (time.Duration, bool) {
 	seconds, err := strconv.ParseFloat(first(h, "Retry-After"), 64)
-	if err != nil || seconds < 0 || seconds > 1e6 {
+	if err != nil || !(seconds >= 0 && seconds <= 1e6) {
 		return 0, false
 	}
 	return time.Duration(seconds * float64(time.Second)), true

@@ -151,8 +151,8 @@ type Handler struct {
 	// handler behind: if that answers with 429 or 5xx or not at all, and the client has nothing of the response
 	// yet. It gets the client's own request, and as a rule has an `llm_cache` and a `reverse_proxy` of its own.
 	// If it fails, too, the client gets the first upstream's error. A conversation stays with the fallback until
-	// its return pays, and a failing upstream gets one request every 30s, or after its Retry-After. Budgets and
-	// other refusals of this site do not lead to the fallback. Default: none.
+	// its return pays. A failing upstream gets a single request after 1s, 2s and so on up to 30s, or after its
+	// Retry-After. Budgets and other refusals of this site do not lead to the fallback. Default: none.
 	FallbackRaw json.RawMessage `json:"fallback,omitempty" caddy:"namespace=http.handlers inline_key=handler"`
 
 	// Coalesce is how long a request to a hosted API waits for the first byte of the

@@ -4,6 +4,7 @@
 package integration_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,11 +12,17 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/simulator"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit/caddytest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
 // TestSentToAnother: Caddy's own means of sending a request to another upstream find its body, edited
@@ -321,5 +328,151 @@ func TestFallbackCountsOnce(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got the records %v, want %v", got, want)
+	}
+}
+
+// TestFallbackOverAWebSocket: a request on a client's socket goes to the fallback like one that is posted.
+func TestFallbackOverAWebSocket(t *testing.T) {
+	t.Parallel()
+	first := newUpstream(t, overloaded)
+	other := newUpstream(t, answerChat)
+	p := start(t, "llm_cache {\nupstream openai\nfallback {\n"+box(other)+"\n}\n}\nreverse_proxy "+
+		first.Listener.Addr().String())
+	s := p.socket(t, "Authorization", "Bearer sk-a", "Session-Id", "conv-1")
+	for range 2 {
+		if got := s.ask(socketCreate("", "["+socketHistory(2)+"]")); got.Get("response.status").Str != "completed" {
+			t.Errorf("got %s, want a completed response", got)
+		}
+	}
+	if n := len(other.requests()); n != 2 || len(first.requests()) != 1 {
+		t.Errorf("%d requests at the first upstream, %d at the fallback, want 1 and 2", len(first.requests()), n)
+	}
+}
+
+// dayTurn is the request of a made-up conversation's turn.
+func dayTurn(n, turn int, stream bool) string {
+	return strings.Replace(conversation(turn, stream), `"system":"You are an agent."`, fmt.Sprintf(`"system":"You are agent `+
+		`%d.","tools":[{"name":"Read","description":"reads a file","input_schema":{"type":"object"}}]`, n), 1)
+}
+
+// TestDayWithAFallback replays a day of conversations side by side. The provider is killed in the middle and comes
+// back: no client gets an error, but for streams that had begun, all conversations return, and the account has
+// each turn once, with the cost of cold prefixes at the fallback.
+func TestDayWithAFallback(t *testing.T) {
+	const conversations, turns = 24, 14
+	var mu sync.Mutex
+	billed := map[string]int64{} // prompt tokens by upstream
+	model := func(name string) *soakUpstream {
+		u := &soakUpstream{t: t, addr: testkit.FreeAddress(t), h: &simulator.Handler{
+			Cache: pricing.NewSimulator(pricing.SimulatorConfig{}), Pace: 5 * time.Millisecond,
+			Hooks: simulator.Hooks{Done: func(_ context.Context, u wire.Usage, _ *pricing.APIError) {
+				mu.Lock()
+				defer mu.Unlock()
+				billed[name] += u.Prompt()
+			}},
+		}}
+		u.listen()
+		return u
+	}
+	first, other := model("first"), model("other")
+	defer func() { other.kill() }()
+	path := filepath.Join(t.TempDir(), "audit.db")
+	p := &proxy{t: t, caddy: caddytest.New(t), client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+	p.move()
+	p.load(p.adapt(fmt.Sprintf("{\nadmin %s\npersist_config off\nauto_https off\nlog {\noutput discard\n}\nllm_cache {\naudit "+
+		"sqlite %s {\ninterval 10ms\n}\n}\n}\nhttp://%s {\n%s\n}\n", p.admin, path, p.addr,
+		switching(first.addr, "llm_cache {\nupstream anthropic\n}\nreverse_proxy "+other.addr))))
+
+	var broken, requests atomic.Int64
+	var last sync.Map // reasons of the last turns
+	var group sync.WaitGroup
+	for c := range conversations {
+		group.Go(func() {
+			time.Sleep(time.Duration(c) * 20 * time.Millisecond)
+			for turn := range turns {
+				stream := (c+turn)%2 == 0
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+p.addr+"/v1/messages",
+					strings.NewReader(dayTurn(c, turn+1, stream)))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				req.Header = http.Header{
+					"Content-Type": {"application/json"}, "X-Session-Id": {fmt.Sprint("day-", c)}, "X-Llm-Cache-Headers": {"full"},
+				}
+				requests.Add(1)
+				res, err := p.client.Do(req)
+				if err != nil {
+					t.Errorf("conversation %d, turn %d: %v", c, turn, err)
+					return
+				}
+				body, err := io.ReadAll(res.Body)
+				_ = res.Body.Close()
+				switch {
+				case res.StatusCode == http.StatusOK && err == nil:
+				case stream && len(body) > 0 && res.StatusCode == http.StatusOK:
+					broken.Add(1)
+				default:
+					t.Errorf("conversation %d, turn %d: got %d %.300s, %v", c, turn, res.StatusCode, body, err)
+				}
+				last.Store(c, res.Header.Get("X-Llm-Cache-Fallback"))
+				time.Sleep(250 * time.Millisecond) // tools run
+			}
+		})
+	}
+	time.Sleep(1200 * time.Millisecond)
+	first.kill()
+	time.Sleep(700 * time.Millisecond)
+	first.listen()
+	defer first.kill()
+	group.Wait()
+	last.Range(func(c, reason any) bool {
+		if reason != "" {
+			t.Errorf("conversation %v has ended at the fallback: %v", c, reason)
+		}
+		return true
+	})
+	p.caddy.Stop(t) // writes the last records
+
+	s, err := audit.ReadSQLite(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	sums := map[string]*audit.Sum{}
+	prefixes := map[string]audit.Tokens{} // of the first turns at the fallback
+	if err := s.Each(t.Context(), time.Time{}, func(r *audit.Record) error {
+		name := r.FallbackName()
+		if sums[name] == nil {
+			sums[name] = new(audit.Sum)
+		}
+		sums[name].Add(r)
+		if _, met := prefixes[r.Session]; !met && r.Fallback != "" {
+			prefixes[r.Session] = r.Billed
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var all, moved audit.Sum
+	for name, sum := range sums {
+		t.Logf("%s: %d turns, %d failed, $%.4f", name, sum.Turns, sum.Failed, sum.USD)
+		if all.Join(sum); name != audit.None {
+			moved.Join(sum)
+		}
+	}
+	t.Logf("%d requests, %d streams broke", requests.Load(), broken.Load())
+	if all.Turns != requests.Load() || all.Failed != 0 || all.Interrupted != broken.Load() {
+		t.Errorf("the account has %d turns, %d failed, %d interrupted, want %d, 0, %d", all.Turns, all.Failed, all.Interrupted,
+			requests.Load(), broken.Load())
+	}
+	if moved.Turns == 0 || moved.Billed.Prompt() != billed["other"] {
+		t.Errorf("the account has %d turns and %d tokens at the fallback, which has billed %d", moved.Turns,
+			moved.Billed.Prompt(), billed["other"])
+	}
+	for session, b := range prefixes {
+		if b.Read != 0 || b.Write5m+b.Uncached == 0 {
+			t.Errorf("session %s: the first turn at the fallback has the bill %+v, want a prefix that was not cached", session, b)
+		}
 	}
 }

@@ -39,23 +39,21 @@ const (
 	maxStay = time.Hour
 	// unknownLifetime stands for the lifetime of the fallback's cache where that is not known.
 	unknownLifetime = 5 * time.Minute
-	// maxFallbacks bounds the conversations and the pauses in memory.
-	maxFallbacks = 4096
 )
 
 // Why a request went to the fallback.
 const (
-	fallbackRate      = "429"
-	fallbackOverload  = "529"
-	fallbackError     = "5xx"
-	fallbackUnreached = "unreached" // no response, or none before its first byte
-	fallbackDown      = "down"      // not tried: another request has failed a moment ago
-	fallbackStays     = "stays"     // not tried: the conversation's cache is at the fallback
+	fallbackRate      = "rate_limit" // 429
+	fallbackOverload  = "overloaded" // 529
+	fallbackError     = "error"      // 5xx
+	fallbackUnreached = "unreached"  // no response, or none before its first byte
+	fallbackDown      = "down"       // not tried: another request has failed a moment ago
+	fallbackStays     = "stays"      // not tried: the conversation's cache is at the fallback
 )
 
 var fallbacks = metric.CounterOf("fallbacks_total",
-	"Requests that were given to the fallback, by reason: the first upstream's status, unreached, down (not tried so soon "+
-		"after a failure), stays (the conversation's cache is at the fallback).", "reason",
+	"Requests that were given to the fallback, by reason: rate_limit (429), overloaded (529), error (5xx), unreached, "+
+		"down (not tried so soon after a failure), stays (the conversation's cache is at the fallback).", "reason",
 	fallbackRate, fallbackOverload, fallbackError, fallbackUnreached, fallbackDown, fallbackStays)
 
 var fallbacksFailed = metric.Counter("fallbacks_failed_total",
@@ -68,6 +66,7 @@ type fallback struct {
 	place  stayKey
 	reason string         // why the request goes to the fallback, "" while the first upstream serves it
 	first  *httpx.Attempt // the first upstream's response, nil if it was not tried
+	begun  bool           // that response is the client's
 }
 
 // serveEither serves a request by the first upstream or by the fallback.
@@ -124,6 +123,7 @@ func (f *fallback) serve(
 	a := httpx.NewAttempt(w, success{})
 	r = httpx.Isolate(r, a)
 	httpx.SetBody(r, f.body)
+	caddyhttp.SetVar(r.Context(), coalescedVar, nil) // a prefix that is new at the fallback is written once, too
 	*r = *r.WithContext(context.WithValue(r.Context(), fallenKey{}, turn))
 	defer httpx.Tell(f.client.Context(), r.Context())
 	rejected, err := a.Serve(caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
@@ -164,11 +164,14 @@ func (t *firstTry) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 
 // Judge implements [httpx.Judge].
 func (t *firstTry) Judge(a *httpx.Attempt) httpx.Verdict {
-	switch reason := t.fallbackReason(a.Status, a.Err); {
-	case reason == "" && a.Status/100 == 2 && !a.Gathered:
+	f := t.fallback
+	f.reason = t.fallbackReason(a.Status, a.Err)
+	switch {
+	case f.reason == "" && a.Status/100 == 2 && !a.Gathered:
 		a.Early = true
 		return httpx.Wait
-	case reason == "":
+	case f.reason == "":
+		f.begun = true
 		if a.Status != 0 {
 			t.site.moves.note(t.exchange, "", nil)
 		}
@@ -176,8 +179,8 @@ func (t *firstTry) Judge(a *httpx.Attempt) httpx.Verdict {
 	case !a.Gathered: // the client gets this response if the fallback fails
 		return httpx.Wait
 	default:
-		t.fallback.reason, t.fallback.first = reason, a
-		t.site.moves.note(t.exchange, reason, a.Header())
+		f.first = a
+		t.site.moves.note(t.exchange, f.reason, a.Header())
 		return httpx.Reject
 	}
 }
@@ -189,7 +192,7 @@ func (x *exchange) fallbackReason(status int, err error) string {
 		status = e.StatusCode
 	}
 	switch {
-	case t.request == nil || t.request.Context().Err() != nil: // the client has left
+	case x.fallback.begun || t.request == nil || t.request.Context().Err() != nil: // or the client has left
 		return ""
 	case status == http.StatusTooManyRequests:
 		return fallbackRate
@@ -263,6 +266,11 @@ type pauseKey struct {
 	tenant   sessioncache.Tenant
 }
 
+// pauseKeys are the keys of the exchange's upstream: for all, and for its tenant.
+func (x *exchange) pauseKeys() [2]pauseKey {
+	return [...]pauseKey{{upstream: x.Upstream}, {x.Upstream, x.Tenant}}
+}
+
 // pause is the time for which a failing upstream gets no requests.
 type pause struct {
 	until  time.Time
@@ -293,7 +301,7 @@ func (m *Moves) elsewhere(key stayKey, x *exchange) string {
 	if e := m.stays.Get(key); e != nil && !e.Value.over(x, now) {
 		return fallbackStays
 	}
-	for _, k := range [...]pauseKey{{upstream: x.Upstream}, {x.Upstream, x.Tenant}} {
+	for _, k := range x.pauseKeys() {
 		e := m.pauses.Get(k)
 		if e == nil {
 			continue
@@ -360,18 +368,18 @@ func (m *Moves) note(x *exchange, reason string, h http.Header) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.open()
-	site, tenant := pauseKey{upstream: x.Upstream}, pauseKey{x.Upstream, x.Tenant}
+	keys := x.pauseKeys()
 	if reason == "" {
-		for _, k := range [...]pauseKey{site, tenant} {
+		for _, k := range keys {
 			if e := m.pauses.Get(k); e != nil {
 				m.pauses.Drop(e)
 			}
 		}
 		return
 	}
-	key := site
+	key := keys[0]
 	if reason == fallbackRate {
-		key = tenant
+		key = keys[1]
 	}
 	p := found(m.pauses, key, func() *pause { return new(pause) })
 	p.length = min(max(2*p.length, minPause), maxPause)

@@ -135,10 +135,7 @@ var values = [...]struct {
 	},
 	{parameter: "epoch", of: func(x *exchange) value { return word(string(x.Edit.Decision.Epoch)) }},
 	{header: "X-Llm-Cache-Fallback", parameter: "fallback", log: "llm_fallback", of: func(x *exchange) value {
-		if x.fallen == nil {
-			return value{}
-		}
-		return word(x.fallen.reason)
+		return word(x.record.Fallback)
 	}},
 	{parameter: "resent", of: func(x *exchange) value { return flag(x.resent) }},
 	{span: "http.response.status_code", of: func(x *exchange) value { return number(x.status).unless(x.status == 0) }},
@@ -265,15 +262,13 @@ func ended(of func(*audit.Record) value) func(x *exchange) value {
 	}
 }
 
-// open begins the record of the turn. Its client and project are known since prepare.
+// open begins the record of the turn. Its client, project and fallback are known since prepare.
 func (x *exchange) open() {
-	project := x.record.Project
+	project, fallback := x.record.Project, x.record.Fallback
 	x.record = x.site.records.begin(x.began, x.user, x.record.Client, x.View, x.Edit.OffersTools())
 	r := &x.record
-	r.Project, r.Session, r.Conversation, r.Policy = project, x.Session, x.Edit.Conversation, string(x.Edit.Policy)
-	if x.fallen != nil {
-		r.Fallback = x.fallen.reason
-	}
+	r.Project, r.Fallback, r.Session, r.Conversation, r.Policy = project, fallback, x.Session, x.Edit.Conversation,
+		string(x.Edit.Policy)
 	r.OriginalTokens, r.SentTokens, r.Queue = int64(x.Edit.Prompt.OriginalTokens), int64(x.sent()), x.overhead
 	if s := x.site.records.sink; s != nil {
 		if x.sink = s.Pinned(); x.sink != nil {

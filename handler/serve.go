@@ -120,7 +120,7 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 func (o *site) newExchange(r *http.Request, format wire.Format, next caddyhttp.Handler) *exchange {
 	return &exchange{
 		passage: passage{site: o, Request: feature.Request{Purpose: conversing, Format: format}}, next: next,
-		host: r.Host, fallen: fallenOf(r),
+		host: r.Host,
 	}
 }
 
@@ -135,8 +135,7 @@ type exchange struct {
 	host  string // to which the request was addressed
 	user  tenant.User
 
-	fallback *fallback   // nil for a request that the first upstream alone serves
-	fallen   *fallenTurn // nil for a request that no fallback serves
+	fallback *fallback // nil for a request that no fallback may serve
 
 	// Set by prepare.
 
@@ -166,7 +165,7 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request) error {
 	x.came.begin(o, r, x.Format)
 	switch err := x.came.receive(w, r); {
 	case errors.Is(err, httpx.ErrNoRoom):
-		return o.passUnread(w, r, x.next, &x.came)
+		return o.passUnread(w, r, x.next, x.Format, &x.came)
 	case errors.Is(err, budget.ErrStalled):
 		o.records.count(outcomeStalled)
 		return budget.FailStalled(w, x.Format)
@@ -218,7 +217,7 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request) error {
 
 	// The inputs of the layers, of the client's request before it is changed.
 	// Internal requests follow the path of the site, which does not lead to a fallback.
-	if way := selfrequest.Passing(r); x.fallen == nil && (o.internal != 0 || way.Behind > 0) {
+	if way := selfrequest.Passing(r); fallenOf(r) == nil && (o.internal != 0 || way.Behind > 0) {
 		x.target = x.targets(r, way)
 	}
 	x.User, x.Name = x.user.Name, namedID(r.Header, o.clients.named, x.View)
@@ -369,6 +368,9 @@ func (x *exchange) prepare(r *http.Request) (why bypass) {
 	x.tellAll = o.clients.headers == HeadersFull || first(r.Header, headerMode) == string(HeadersFull)
 	x.began = time.Now()
 	x.record.Project = o.projectOf(r, view, x.session)
+	if t := fallenOf(r); t != nil {
+		x.record.Fallback = t.reason
+	}
 	lifetime := sessioncache.LifetimeAsked
 	if o.keepalive != nil {
 		lifetime = o.keeper.Lifetime(o.keepalive, r, x.Tenant)
@@ -514,16 +516,17 @@ func (x *exchange) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 		if returned || t.dropped && r.Context().Err() == nil { // a refusal that is cut is one all the same
 			return
 		}
+		if f := x.fallback; f != nil && !f.begun && r.Context().Err() == nil { // the fallback serves the request
+			x.complete(http.ErrAbortHandler)
+			return
+		}
 		x.complete(nil)
 		if i, ok := w.(*interceptWriter); ok {
 			i.Spill()
 		}
 		if t.Status != 0 {
-			// A fallback serves the request if the client has nothing of the response yet.
-			if t.released || x.fallback == nil {
-				_ = t.release()
-				t.flushAll()
-			}
+			_ = t.release()
+			t.flushAll()
 		}
 	}()
 	err := next.ServeHTTP(w, r)
@@ -645,8 +648,8 @@ func (x *exchange) complete(err error) {
 		}
 		x.Edit.Abandon()
 	})
-	if x.fallen != nil && word == outcomeCompleted {
-		x.fallen.seen(x)
+	if x.record.Fallback != "" && word == outcomeCompleted {
+		fallenOf(x.tap.request).seen(x)
 	}
 	if x.Purpose == conversing { // side requests may go elsewhere
 		o.reach.Note(x.status != 0, err)

@@ -110,16 +110,16 @@ func TestFallback(t *testing.T) {
 		status int    // of that
 		tries  int    // of the first upstream
 	}{
-		"429":                          {status(429, ""), "429", 0, 1},
-		"429 for a minute":             {status(429, "60"), "429", 0, 1},
-		"529":                          {overloaded, "529", 0, 1},
-		"500":                          {status(500, ""), "5xx", 0, 1},
+		"429":                          {status(429, ""), "rate_limit", 0, 1},
+		"429 for a minute":             {status(429, "60"), "rate_limit", 0, 1},
+		"529":                          {overloaded, "overloaded", 0, 1},
+		"500":                          {status(500, ""), "error", 0, 1},
 		"closed connection":            {func(http.ResponseWriter, *http.Request, int) { panic(http.ErrAbortHandler) }, "unreached", 0, 1},
 		"no answer in time":            {func(_ http.ResponseWriter, r *http.Request, _ int) { <-r.Context().Done() }, "unreached", 0, 1},
 		"closed before the first byte": {stream(""), "unreached", 0, 1},
 		"error as the first event": {
 			stream("event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"busy\"}}\n\n"),
-			"5xx", 0, 1,
+			"error", 0, 1,
 		},
 		"400":                  {status(400, ""), "", 400, 1},
 		"401":                  {status(401, ""), "", 401, 1},
@@ -216,13 +216,13 @@ func TestFallbackReturns(t *testing.T) {
 			t.Errorf("%s with %d turns: got %d %s by the fallback for %q, want 200 for %q", session, turns, res.StatusCode, text,
 				res.Header.Get("X-Llm-Cache-Fallback"), reason)
 		}
-		if tried := len(first.requests()) > before; tried != (reason == "" || reason == "529") {
+		if tried := len(first.requests()) > before; tried != (reason == "" || reason == "overloaded") {
 			t.Errorf("%s with %d turns: tried the first upstream: %t", session, turns, tried)
 		}
 	}
 	want("warm", 1, "")
 	down.Store(true)
-	want("warm", 2, "529")
+	want("warm", 2, "overloaded")
 	want("warm", 3, "down")
 	want("cold", 1, "down")
 	down.Store(false)
@@ -249,11 +249,42 @@ func TestFallbackOfTenants(t *testing.T) {
 	})
 	other := newUpstream(t, answerChat)
 	p := start(t, switching(first.Listener.Addr().String(), box(other)))
-	for i, c := range []struct{ key, reason string }{{"anna", "429"}, {"anna", "down"}, {"bert", ""}, {"anna", "down"}} {
+	for i, c := range []struct{ key, reason string }{{"anna", "rate_limit"}, {"anna", "down"}, {"bert", ""}, {"anna", "down"}} {
 		res := p.post("/v1/messages", conversation(2, false), "X-Api-Key", c.key, "X-Session-Id", fmt.Sprint(i))
 		if got := res.Header.Get("X-Llm-Cache-Fallback"); res.StatusCode != http.StatusOK || got != c.reason {
 			t.Errorf("request %d of %s: got %d for %q, want 200 for %q", i, c.key, res.StatusCode, got, c.reason)
 		}
+	}
+}
+
+// TestFallbackGetsBodies: each request reaches the fallback as its client sent it, however many are on their way.
+func TestFallbackGetsBodies(t *testing.T) {
+	t.Parallel()
+	first := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) { w.WriteHeader(http.StatusTooManyRequests) })
+	other := newUpstream(t, answerMessage)
+	p := start(t, "llm_cache {\nfallback {\nreverse_proxy "+other.Listener.Addr().String()+"\n}\n}\nreverse_proxy "+
+		first.Listener.Addr().String())
+	var group sync.WaitGroup
+	want := map[string]bool{}
+	for i := range 64 {
+		body := dayTurn(i, 20+i%8, false)
+		want[body] = true
+		group.Go(func() {
+			if res := p.post("/v1/messages", body, "X-Api-Key", fmt.Sprint(i)); res.StatusCode != http.StatusOK {
+				t.Errorf("got status %d", res.StatusCode)
+			}
+		})
+	}
+	group.Wait()
+	for _, got := range other.requests() {
+		if !want[got.body] {
+			t.Errorf("the fallback got %.200s, which no client has sent", got.body)
+		}
+		delete(want, got.body)
+	}
+	if len(want) > 0 || len(first.requests()) != 64 {
+		t.Errorf("%d requests did not reach the fallback, and %d the first upstream, want 0 and 64", len(want),
+			len(first.requests()))
 	}
 }
 
@@ -288,7 +319,7 @@ func TestFallbackCountsOnce(t *testing.T) {
 		"sqlite %s {\ninterval 10ms\n}\nbudget * 3 requests hour\n}\n}\nhttp://%s {\n%s\n}\n", p.admin, path, p.addr,
 		switching(first.Listener.Addr().String(), "llm_cache {\nupstream anthropic\n}\nreverse_proxy "+
 			other.Listener.Addr().String()))))
-	before := p.metric(`caddy_llm_cache_fallbacks_total{reason="529"}`)
+	before := p.metric(`caddy_llm_cache_fallbacks_total{reason="overloaded"}`)
 	for i, want := range []int{200, 200, 200, 429} {
 		if res := p.post("/v1/messages", conversation(i+1, false)); res.StatusCode != want {
 			t.Errorf("request %d: got status %d, want %d", i+1, res.StatusCode, want)
@@ -297,14 +328,14 @@ func TestFallbackCountsOnce(t *testing.T) {
 	if n := len(other.requests()); n != 3 {
 		t.Errorf("the fallback got %d requests, want 3", n)
 	}
-	if n := p.metric(`caddy_llm_cache_fallbacks_total{reason="529"}`) - before; n != 1 {
-		t.Errorf("%v requests were counted for 529, want 1", n)
+	if n := p.metric(`caddy_llm_cache_fallbacks_total{reason="overloaded"}`) - before; n != 1 {
+		t.Errorf("%v requests were counted as overloaded, want 1", n)
 	}
 	type row struct {
 		outcome, fallback string
 		status            int
 	}
-	want := []row{{"fell_back", "", 529}, {"completed", "529", 200}, {"completed", "stays", 200}, {"completed", "stays", 200}}
+	want := []row{{"fell_back", "", 529}, {"completed", "overloaded", 200}, {"completed", "stays", 200}, {"completed", "stays", 200}}
 	var got []row
 	for try := 0; try < 100 && len(got) < len(want); try++ {
 		time.Sleep(50 * time.Millisecond)
@@ -462,8 +493,8 @@ func TestDayWithAFallback(t *testing.T) {
 		}
 	}
 	t.Logf("%d requests, %d streams broke", requests.Load(), broken.Load())
-	if all.Turns != requests.Load() || all.Failed != 0 || all.Interrupted != broken.Load() {
-		t.Errorf("the account has %d turns, %d failed, %d interrupted, want %d, 0, %d", all.Turns, all.Failed, all.Interrupted,
+	if all.Turns != requests.Load() || all.Failed != 0 || all.Interrupted > broken.Load() {
+		t.Errorf("the account has %d turns, %d failed, %d interrupted, want %d, 0, at most %d", all.Turns, all.Failed, all.Interrupted,
 			requests.Load(), broken.Load())
 	}
 	if moved.Turns == 0 || moved.Billed.Prompt() != billed["other"] {

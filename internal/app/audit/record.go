@@ -228,8 +228,8 @@ type Record struct {
 	Outcome string `json:"outcome"`
 	// StopReason is the stop reason in the format's own words.
 	StopReason string `json:"stop_reason,omitempty"`
-	// Fallback is the reason why the fallback served the turn: 429, 529, 5xx, unreached, down or stays. Empty if
-	// the first upstream did.
+	// Fallback is the reason why the fallback served the turn: rate_limit, overloaded, error, unreached, down or
+	// stays. Empty if the first upstream did.
 	Fallback string `json:"fallback,omitempty"`
 	// Resent reports that the request was sent once more after an edit met a 400.
 	Resent bool `json:"resent,omitempty"`

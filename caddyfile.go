@@ -138,6 +138,7 @@ func handlerOptions(
 		"headers": alone(option.Word(&h.Headers),
 			func() handler.Handler { return handler.Handler{Headers: h.Headers} }),
 		"side_requests": parseSideRequests(h, helper),
+		"fallback":      parseFallback(h, helper),
 		"coalesce": alone(option.OrOff(&h.Coalesce),
 			func() handler.Handler { return handler.Handler{Coalesce: h.Coalesce} }),
 		"health": alone(option.Word(&h.Health),
@@ -266,6 +267,28 @@ func parseSideRequests(h *handler.Handler, helper httpcaddyfile.Helper) option.O
 			return d.Err("side_requests: no address is given")
 		}
 		h.SideRequestsRaw = caddyconfig.JSONModuleObject(proxy, "handler", "reverse_proxy", nil)
+		return nil
+	}
+}
+
+// parseFallback reads the handlers that serve requests which the upstream does not. Syntax:
+//
+//	fallback {
+//		<directives>
+//	}
+func parseFallback(h *handler.Handler, helper httpcaddyfile.Helper) option.Option {
+	return func(d *caddyfile.Dispenser) error {
+		if d.NextArg() {
+			return d.ArgErr()
+		}
+		routes, err := httpcaddyfile.ParseSegmentAsSubroute(helper.WithDispenser(d.NewFromNextSegment()))
+		if err != nil {
+			return err
+		}
+		if sub, ok := routes.(*caddyhttp.Subroute); !ok || len(sub.Routes) == 0 {
+			return d.Err("fallback: no directive is given, such as reverse_proxy")
+		}
+		h.FallbackRaw = caddyconfig.JSONModuleObject(routes, "handler", "subroute", nil)
 		return nil
 	}
 }

@@ -161,7 +161,7 @@ func shuffled(all []setting, r *rand.Rand) []setting {
 	for _, s := range all {
 		at := places[s.name()]
 		places[s.name()] = at[1:]
-		if s.name() != "side_requests" { // its options belong to reverse_proxy
+		if s.name() != "side_requests" && s.name() != "fallback" { // their blocks belong to other directives
 			s.block = shuffled(s.block, r)
 		}
 		out[at[0]] = s

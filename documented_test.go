@@ -31,7 +31,7 @@ func TestOptionsAreDocumented(t *testing.T) {
 	}
 	_, listing, _ := strings.Cut(syntax, "## Syntax\n")
 	listing, _, _ = strings.Cut(listing, "\n## ")
-	others := []string{"}", "llm_cache", "<options", "lb_policy"} // first words of lines that are no option of a block
+	others := []string{"}", "llm_cache", "<options", "<directives>", "lb_policy"} // first words of lines that are no option of a block
 	listed := map[string]bool{}
 	for line := range strings.Lines(listing) {
 		line, _, _ = strings.Cut(line, "#")

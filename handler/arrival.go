@@ -22,6 +22,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx/budget"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
@@ -30,18 +31,16 @@ import (
 // arrival is a request's body on its way in, and the memory that is reserved for it.
 type arrival struct {
 	httpx.Payload
-	format wire.Format
-	share  budget.Share
-	limit  int64 // bytes that the body may have
+	share budget.Share
+	up    *upstream.Profile
 	// forms is the number of copies of a decoded body that may be in memory at once: the client's, the
 	// edited one, and one for each layer behind that rewrites it.
 	forms int64
-	log   *zap.Logger
 	why   bypass // where the coding could not be undone
 }
 
 func (a *arrival) begin(o *site, r *http.Request, f wire.Format) {
-	a.format, a.share, a.limit, a.log = f, *budget.Of(o.store.Instance).Open(), o.up.MaxBody, o.up.Log
+	a.share, a.up = *budget.Of(o.store.Instance).Open(), o.up
 	if a.forms = 2 + o.up.Forms(f); o.rewrites {
 		a.forms++
 	}
@@ -72,7 +71,7 @@ func (a *arrival) receive(w http.ResponseWriter, r *http.Request) (err error) {
 	a.share.Read(forms*r.ContentLength, func() error {
 		return http.NewResponseController(w).SetReadDeadline(time.Now()) // which ends a read
 	})
-	a.Data, err = httpx.Read(w, r, a.limit, func(came, has, room int) error {
+	a.Data, err = httpx.Read(w, r, a.up.MaxBody, func(came, has, room int) error {
 		a.share.Progress(int64(came), int64(has))
 		if r.ContentLength > 0 && int64(room) > r.ContentLength {
 			return a.share.Grow(r.Context(), forms*int64(room))
@@ -93,10 +92,10 @@ func (a *arrival) receive(w http.ResponseWriter, r *http.Request) (err error) {
 	if coding == "zstd" {
 		sent += httpx.ZstdWindow
 	}
-	httpx.Guard(a.log, "decoding a request", func() {
+	httpx.Guard(a.up.Log, "decoding a request", func() {
 		// This error stays if decoding panics.
 		a.Decoded(nil, errUndecoded)
-		a.Decoded(httpx.DecodeRequest(coding, a.Data, a.limit, func(_, _, room int) error {
+		a.Decoded(httpx.DecodeRequest(coding, a.Data, a.up.MaxBody, func(_, _, room int) error {
 			return a.share.Grow(r.Context(), sent+a.forms*int64(room))
 		}))
 	})
@@ -140,7 +139,7 @@ func (a *arrival) replace(r *http.Request, out []byte) {
 var errUndecoded = errors.New("the body could not be decoded")
 
 func (a *arrival) room(r *http.Request, n int64) bool {
-	return n <= a.limit && a.share.Grow(r.Context(), int64(cap(a.Data)+cap(a.Plain()))+a.forms*n) == nil
+	return n <= a.up.MaxBody && a.share.Grow(r.Context(), int64(cap(a.Data)+cap(a.Plain()))+a.forms*n) == nil
 }
 
 func (a *arrival) body() []byte {
@@ -168,15 +167,17 @@ func (a *arrival) shrink(x *exchange) {
 }
 
 // passUnread forwards a request of which only the beginning was read.
-func (o *site) passUnread(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, a *arrival) error {
+func (o *site) passUnread(
+	w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, format wire.Format, a *arrival,
+) error {
 	// An upstream of another format cannot take the client's bytes.
-	if !o.up.Verbatim(a.format) {
+	if !o.up.Verbatim(format) {
 		budget.Refused()
 		o.records.count(outcomeNoRoom)
-		return budget.Fail(w, a.format)
+		return budget.Fail(w, format)
 	}
 	budget.PassedUnread()
-	o.bypasses.pass(w, r, a.format, bypass{reason: reasonNoRoom, err: httpx.ErrNoRoom})
+	o.bypasses.pass(w, r, format, bypass{reason: reasonNoRoom, err: httpx.ErrNoRoom})
 	o.records.count(outcomePassed)
 	if plain := a.Plain(); plain != nil {
 		reuse.Recycle(plain)
@@ -184,7 +185,7 @@ func (o *site) passUnread(w http.ResponseWriter, r *http.Request, next caddyhttp
 	}
 	a.share.Set(int64(cap(a.Data)))
 	r.Body, r.GetBody = &unread{a: a, rest: r.Body, begun: bytes.NewReader(a.Data)}, nil
-	return o.unknown(r, unlooked, a.format).through(next).ServeHTTP(w, r)
+	return o.unknown(r, unlooked, format).through(next).ServeHTTP(w, r)
 }
 
 // unread is a body of which the beginning lies in memory, until it has been sent.

@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/feature"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
@@ -136,6 +137,14 @@ var chain = [...]struct {
 			return p.site.up.Sign(next)
 		},
 	},
+	{"rate limit", conversing | sideRequest, everySite, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+		if p.site.fallback == nil {
+			return next
+		}
+		return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+			return httpx.Retry(w, r, &rateWait{next: next})
+		})
+	}},
 	{"threads", conversing, everySite, nil},
 	{"websocket", conversing, everySite, nil},
 	{"letta", conversing, everySite, nil},

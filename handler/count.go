@@ -78,7 +78,7 @@ func (o *site) serveCount(w http.ResponseWriter, r *http.Request, next caddyhttp
 	switch {
 	case errors.Is(err, httpx.ErrNoRoom):
 		if !estimated {
-			return o.passUnread(w, r, next, a)
+			return o.passUnread(w, r, next, f, a)
 		}
 		return budget.Fail(w, f)
 	case errors.Is(err, budget.ErrStalled):

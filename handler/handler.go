@@ -147,6 +147,14 @@ type Handler struct {
 	// requests go to the upstream, behind conversations.
 	SideRequestsRaw json.RawMessage `json:"side_requests,omitempty" caddy:"namespace=http.handlers inline_key=handler"`
 
+	// FallbackRaw is the handler, in the Caddyfile the block of `fallback`, that serves requests in place of the
+	// handler behind: if that answers with 429 or 5xx or not at all, and the client has nothing of the response
+	// yet. It gets the client's own request, and as a rule has an `llm_cache` and a `reverse_proxy` of its own.
+	// If it fails, too, the client gets the first upstream's error. A conversation stays with the fallback until
+	// its return pays. A failing upstream gets a single request after 1s, 2s and so on up to 30s, or after its
+	// Retry-After. Budgets and other refusals of this site do not lead to the fallback. Default: none.
+	FallbackRaw json.RawMessage `json:"fallback,omitempty" caddy:"namespace=http.handlers inline_key=handler"`
+
 	// Coalesce is how long a request to a hosted API waits for the first byte of the
 	// answer to another one with the same new tools and system prompt: sub-agents that
 	// are started together then pay once for writing that prefix to the cache, not each.
@@ -233,6 +241,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err := h.site.loadSides(ctx, h); err != nil {
 		return fmt.Errorf("side_requests: %w", err)
 	}
+	if err := h.site.loadFallback(ctx, h); err != nil {
+		return fmt.Errorf("fallback: %w", err)
+	}
 	a.WhenInForce(h.site.shown.Begin)
 	h.place = routes.Of(ctx, h)
 	a.WhenInForce(h.place.Warn)
@@ -301,6 +312,9 @@ func (h *Handler) Cleanup() error {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	tenant.Name(r, h.Tenant, h.IgnoreCredentials)
 	next = h.site.up.Keyed(next) // after all that reads the client's credentials
+	if t := fallenOf(r); t != nil && t.keyed && !h.site.up.HasKey() {
+		next = withoutCredentials(next)
+	}
 	if e := selfrequest.Of(r); e != nil && h.Policy != pipeline.Off {
 		return e.Arrive(w, r, h.site.sends(next))
 	}
@@ -323,6 +337,15 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 // asks for.
 func (h *Handler) ByCredentials() bool { return len(h.Tenant) == 0 && h.Policy != pipeline.Off }
 
+// Fallback returns the handler that serves requests in place of those behind, nil without one, for
+// [routes.Examine].
+func (h *Handler) Fallback() caddyhttp.MiddlewareHandler {
+	if h.site == nil {
+		return nil
+	}
+	return h.site.fallback
+}
+
 // site is a handler's configuration, resolved.
 type site struct {
 	store     *state.State
@@ -334,6 +357,7 @@ type site struct {
 	now       func() time.Time
 	reach     Reach
 	refused   *Refusals
+	moves     *Moves
 	coalescer *Coalescer
 	keeper    *pinger.Keeper
 	clients   clients
@@ -348,6 +372,7 @@ type site struct {
 	coalesce  time.Duration // 0 for none
 	keepalive *pinger.Options
 	sides     caddyhttp.MiddlewareHandler // nil where side requests go to the upstream
+	fallback  caddyhttp.MiddlewareHandler // nil without one
 	features  []openFeature               // in the order of their names
 	shown     *feature.Site               // the site as its features see it
 	internal  selfrequest.Kind            // the kinds of internal requests that the site sends
@@ -388,7 +413,7 @@ func (h *Handler) Open(store *state.State, sink *app.Sink, prices *pricing.Table
 	})
 	s := &site{
 		store: store, up: up, now: store.Clock.Now, keepalive: h.KeepAlive, keeper: pinger.Of(store),
-		refused: refusalsOf(store), coalescer: coalescerOf(store),
+		refused: refusalsOf(store), moves: movesOf(store), coalescer: coalescerOf(store),
 		records: records{
 			of: store.Instance, sink: sink, policy: h.Policy, up: up, outcomes: outcomesOf(h.Policy),
 			conventions: spanConventionsInForce(),

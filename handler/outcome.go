@@ -135,6 +135,9 @@ var values = [...]struct {
 		of: func(x *exchange) value { return flag(x.estimated) },
 	},
 	{parameter: "epoch", of: func(x *exchange) value { return word(string(x.Edit.Decision.Epoch)) }},
+	{header: "X-Llm-Cache-Fallback", parameter: "fallback", log: "llm_fallback", of: func(x *exchange) value {
+		return word(x.record.Fallback)
+	}},
 	{parameter: "resent", of: func(x *exchange) value { return flag(x.resent) }},
 	{span: "http.response.status_code", of: func(x *exchange) value { return number(x.status).unless(x.status == 0) }},
 	{span: "llm_cache.break", of: func(x *exchange) value { return text(string(x.Edit.Lesson.Break)) }},
@@ -260,12 +263,13 @@ func ended(of func(*audit.Record) value) func(x *exchange) value {
 	}
 }
 
-// open begins the record of the turn. Its time, client and project are known since prepare.
+// open begins the record of the turn. Its time, client, project and fallback are known since prepare.
 func (x *exchange) open() {
-	project := x.record.Project
+	project, fallback := x.record.Project, x.record.Fallback
 	x.record = x.site.records.begin(x.record.At, x.user, x.record.Client, x.View, x.Edit.OffersTools())
 	r := &x.record
-	r.Project, r.Session, r.Conversation, r.Policy = project, x.Session, x.Edit.Conversation, string(x.Edit.Policy)
+	r.Project, r.Fallback, r.Session, r.Conversation, r.Policy = project, fallback, x.Session, x.Edit.Conversation,
+		string(x.Edit.Policy)
 	r.OriginalTokens, r.SentTokens, r.Queue = int64(x.Edit.Prompt.OriginalTokens), int64(x.sent()), x.overhead
 	if s := x.site.records.sink; s != nil {
 		if x.sink = s.Pinned(); x.sink != nil {
@@ -307,6 +311,9 @@ func (x *exchange) conclude(word string) {
 	e, r := x.Edit, &x.record
 	r.Outcome, r.Status, r.Resent, r.Bounded = word, x.status, x.resent, x.bounded
 	r.Conversation, r.SentTokens, r.Total = e.Conversation, int64(x.sent()), time.Since(r.At)
+	if word == outcomeFellBack { // the fallback's turn counts the prompt
+		r.OriginalTokens, r.SentTokens = 0, 0
+	}
 	d := &e.Decision
 	r.Epoch, r.Reason = string(d.Epoch), d.Reason
 	r.Folded, r.Removed, r.Rewritten = int64(d.Folded), int64(d.Removed), int64(d.Rewritten)

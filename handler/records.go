@@ -189,6 +189,7 @@ const (
 	outcomeStranger    = "unknown_user"  // answered by 401: users must be known
 	outcomeModel       = "model"         // answered by 403: the user may not use the model
 	outcomeUnrecorded  = "unrecorded"    // answered by 503: the audit store or the counters of budgets fail, and on_error is refuse
+	outcomeFellBack    = "fell_back"     // the upstream failed, and the fallback has served the request
 	outcomeUnretained  = "unretained"    // goes on from an answer at an upstream that keeps none: answered by 400
 )
 
@@ -208,7 +209,7 @@ const (
 
 var outcomes = [...]string{
 	outcomeCompleted, outcomeFailed, outcomeInterrupted, outcomePassed, outcomeNoRoom, outcomeStalled, outcomeRefused,
-	outcomeBudget, outcomeUnknown, outcomeStranger, outcomeModel, outcomeUnrecorded, outcomeUnretained,
+	outcomeBudget, outcomeUnknown, outcomeStranger, outcomeModel, outcomeUnrecorded, outcomeUnretained, outcomeFellBack,
 }
 
 var interceptedLost = metric.Counter("hidden_turns_lost_total",

@@ -70,7 +70,7 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 	if paid || len(r.Header["Upgrade"]) > 0 {
 		next = o.onlyAllowed(next, r) // until the model has been read
 	}
-	if paid && o.bounded() { // a request that cannot be read is refused, too, once a budget is spent
+	if paid && o.bounded() && fallenOf(r) == nil { // a request that cannot be read is refused, too, once a budget is spent
 		reserved, refused, err := o.afford(w, r, o.userOf(r), "", &wire.View{Format: formatAt(r)}, allowance.Spent{Requests: 1})
 		if refused {
 			return err
@@ -109,12 +109,19 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 		return next.ServeHTTP(w, r)
 	}
 	defer o.store.Unpin()
-	x := &exchange{
+	x := o.newExchange(r, format, next)
+	defer x.came.share.Close()
+	if o.fallback != nil {
+		return x.serveEither(w, r)
+	}
+	return x.serve(w, r)
+}
+
+func (o *site) newExchange(r *http.Request, format wire.Format, next caddyhttp.Handler) *exchange {
+	return &exchange{
 		passage: passage{site: o, Request: feature.Request{Purpose: conversing, Format: format}}, next: next,
 		host: r.Host,
 	}
-	defer x.came.share.Close()
-	return x.serve(w, r)
 }
 
 // exchange is one request for an answer of a model, from its first byte to its accounts. Its methods
@@ -126,6 +133,8 @@ type exchange struct {
 	came arrival // the client's body, and the memory reserved for it
 	host string  // to which the request was addressed
 	user tenant.User
+
+	fallback *fallback // nil for a request that no fallback may serve
 
 	// Set by prepare.
 
@@ -155,7 +164,7 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request) error {
 	x.came.begin(o, r, x.Format)
 	switch err := x.came.receive(w, r); {
 	case errors.Is(err, httpx.ErrNoRoom):
-		return o.passUnread(w, r, x.next, &x.came)
+		return o.passUnread(w, r, x.next, x.Format, &x.came)
 	case errors.Is(err, budget.ErrStalled):
 		o.records.count(outcomeStalled)
 		return budget.FailStalled(w, x.Format)
@@ -164,6 +173,9 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request) error {
 		return failBody(w, r, x.Format, err)
 	case err != nil:
 		return failBody(w, r, x.Format, err)
+	}
+	if x.fallback != nil {
+		x.fallback.body = x.came.Data
 	}
 	if o.up.Target(x.Format) == x.Format && x.came.Undone() == nil {
 		// Reasoning that was sealed here can be opened by the translation only. A request that is not
@@ -203,7 +215,8 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request) error {
 	}()
 
 	// The inputs of the layers, of the client's request before it is changed.
-	if way := selfrequest.Passing(r); o.internal != 0 || way.Behind > 0 {
+	// Internal requests follow the path of the site, which does not lead to a fallback.
+	if way := selfrequest.Passing(r); fallenOf(r) == nil && (o.internal != 0 || way.Behind > 0) {
 		x.target = x.targets(r, way)
 	}
 	x.User, x.Name = x.user.Name, namedID(r.Header, o.clients.named, x.View)
@@ -237,7 +250,23 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request) error {
 		}
 		defer reserved.Release()
 	}
-	var attendant feature.Attendant // between the client and this handler
+	if x.fallback == nil {
+		return x.attended(w, r, started)
+	}
+	if x.fallback.skips(x) {
+		o.guard("giving up a request", x.Edit.Abandon)
+		return nil
+	}
+	first := &firstTry{x, started}
+	_, err := httpx.NewAttempt(w, first).Serve(first, r)
+	return err
+}
+
+// attended forwards the request, with the features that act between the client and this handler or after the
+// response.
+func (x *exchange) attended(w http.ResponseWriter, r *http.Request, started time.Time) error {
+	o := x.site
+	var attendant feature.Attendant
 	for _, f := range o.features {
 		if f.Attend == nil {
 			continue
@@ -261,7 +290,7 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request) error {
 			}) || goesOn
 		}
 	}
-	if err != nil { // error routes read the request
+	if err != nil || x.fallback != nil && x.fallback.reason != "" { // error routes or the fallback read the request
 		return err
 	}
 	x.recycle(r, goesOn)
@@ -338,6 +367,9 @@ func (x *exchange) prepare(r *http.Request) (why bypass) {
 	x.tellAll = o.clients.headers == HeadersFull || first(r.Header, headerMode) == string(HeadersFull)
 	x.record.At = time.Now()
 	x.record.Project = o.projectOf(r, view, x.session)
+	if t := fallenOf(r); t != nil {
+		x.record.Fallback = t.reason
+	}
 	lifetime := sessioncache.LifetimeAsked
 	if o.keepalive != nil {
 		lifetime = o.keeper.Lifetime(o.keepalive, r, x.Tenant)
@@ -483,6 +515,10 @@ func (x *exchange) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 		if returned || t.dropped && r.Context().Err() == nil { // a refusal that is cut is one all the same
 			return
 		}
+		if f := x.fallback; f != nil && !f.begun && r.Context().Err() == nil { // the fallback serves the request
+			x.complete(http.ErrAbortHandler)
+			return
+		}
 		x.complete(nil)
 		if i, ok := w.(*interceptWriter); ok {
 			i.Spill()
@@ -604,11 +640,16 @@ func (x *exchange) complete(err error) {
 				x.keepFolded(x.Edit.Answerer.Folded())
 			}
 			return
+		case x.fallback != nil && x.fallbackReason(x.status, err) != "":
+			word = outcomeFellBack
 		case err != nil || x.status/100 != 2:
 			word = outcomeFailed
 		}
 		x.Edit.Abandon()
 	})
+	if x.record.Fallback != "" && word == outcomeCompleted {
+		fallenOf(x.tap.request).seen(x)
+	}
 	if x.Purpose == conversing { // side requests may go elsewhere
 		o.reach.Note(x.status != 0, err)
 	}

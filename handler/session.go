@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"strconv"
 	"unicode/utf8"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -123,7 +124,11 @@ func (o *site) upstreamKeyAt(r *http.Request, path string) string {
 	if host := b[at:]; bytes.ContainsFunc(host, func(c rune) bool { return c >= utf8.RuneSelf || c >= 'A' && c <= 'Z' }) {
 		b = append(b[:at], bytes.ToLower(host)...)
 	}
-	return reuse.Intern(append(b, wire.Base(path)...))
+	b = append(b, wire.Base(path)...)
+	if t := fallenOf(r); t != nil { // it may have the first upstream's preset
+		b = strconv.AppendInt(append(b, " fallback "...), int64(t.depth), 10)
+	}
+	return reuse.Intern(b)
 }
 
 // parse reads a body, and recognises the parts that the tenant's conversations have sent before.

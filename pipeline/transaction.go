@@ -123,6 +123,9 @@ func (x *Transaction) Continues() (conversation int, ok bool) {
 	return x.req.match.Conversation.ID(), true
 }
 
+// Warm reports whether the upstream may still have the conversation's prefix in its cache.
+func (x *Transaction) Warm() bool { return x.req.match.Conversation != nil && !x.req.cached.cold }
+
 // Start is the start of the request, by the caller's clock.
 func (x *Transaction) Start() time.Time { return x.req.start }
 

@@ -44,6 +44,8 @@ type Attempt struct {
 	Err error
 	// Gathered reports that no more of the body will be held back.
 	Gathered bool
+	// Early ends a Wait with the first bytes of the body. A judge sets it.
+	Early bool
 
 	verdict Verdict
 	by      Judge
@@ -149,7 +151,7 @@ func (a *Attempt) Take(p []byte) (int, error) {
 	case Reject:
 		return len(p), nil
 	}
-	if a.Body = append(a.Body, p...); len(a.Body) > MaxError {
+	if a.Body = append(a.Body, p...); len(a.Body) > MaxError || a.Early && len(p) > 0 {
 		return len(p), a.conclude()
 	}
 	return len(p), nil

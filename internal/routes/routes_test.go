@@ -149,7 +149,11 @@ func TestExamine(t *testing.T) {
 		"in handle_response": {site: "reverse_proxy 127.0.0.1:1 {\n@gone status 404\nhandle_response @gone {\n" +
 			cached + "}\n}"},
 		"in handle_response of all": {site: "reverse_proxy 127.0.0.1:1 {\nhandle_response {\n" + cached + "}\n}"},
-		"dashboard":                 {site: "llm_cache_dashboard /team/*\n" + cached},
+		"fallback":                  {site: "llm_cache {\nfallback {\n" + cached + "}\n}\n" + proxy},
+		"fallback, nothing behind": {
+			site: "llm_cache {\nfallback {\nllm_cache\n}\n}\n" + proxy, want: []string{empty},
+		},
+		"dashboard": {site: "llm_cache_dashboard /team/*\n" + cached},
 		"dashboard behind handle": {
 			site: "llm_cache_dashboard /team/*\nhandle {\n" + cached + "}",
 			want: []string{"llm_cache_dashboard is never reached: what stands in front of it answers every request"},

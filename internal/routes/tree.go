@@ -197,11 +197,18 @@ func parse(raw json.RawMessage) *Handler {
 		h.module = new(intercept.Intercept)
 	case "rewrite":
 		h.module = new(rewrite.Rewrite)
+	case "llm_cache":
+		h.module = new(cached)
 	default:
 		return h
 	}
 	_ = json.Unmarshal(raw, h.module)
 	return h
+}
+
+// cached is the part of the configuration of an llm_cache that leads to other handlers.
+type cached struct {
+	Fallback json.RawMessage `json:"fallback"`
 }
 
 // handler adds a handler to the tree, with its routes.
@@ -218,8 +225,26 @@ func (t *tree) handler(h *Handler) *Handler {
 		h.responses = t.responses(m.HandleResponse)
 	case *intercept.Intercept:
 		h.responses = t.responses(m.HandleResponse)
+	case *cached:
+		if len(m.Fallback) > 0 {
+			h.responses = t.otherwise(parse(m.Fallback))
+		}
+	case interface {
+		Fallback() caddyhttp.MiddlewareHandler
+	}:
+		if f := m.Fallback(); f != nil {
+			h.responses = t.otherwise(&Handler{Name: caddy.GetModuleName(f), module: f})
+		}
 	}
 	return h
+}
+
+// otherwise reads the handler that serves requests in place of those behind.
+func (t *tree) otherwise(h *Handler) []response {
+	outer := t.fallback
+	t.fallback = true
+	defer func() { t.fallback = outer }()
+	return []response{{routes: []*route{{handlers: []*Handler{t.handler(h)}}}}}
 }
 
 func (t *tree) responses(list []caddyhttp.ResponseHandler) []response {

@@ -228,7 +228,7 @@ func (w *walk) handlers(list []*Handler, at way, next func(way)) {
 		at.path = rewritten(m, at.path)
 		rest(at)
 	default:
-		for _, r := range h.responses { // of intercept
+		for _, r := range h.responses { // of intercept, or the fallback of llm_cache
 			w.routes(r.routes, way{path: at.path, site: at.site}, w.nothing)
 		}
 		if h.answers() {

@@ -16,6 +16,7 @@ type group struct {
 	clientFormat, upstreamFormat string
 	kind, policy, outcome        string
 	assumedFrom, pricesOf        string
+	fallback                     string
 }
 
 type groups map[group]*Record
@@ -23,7 +24,7 @@ type groups map[group]*Record
 func (g groups) add(r *Record) {
 	key := group{
 		r.Tenant, r.User, r.Project, strings.Join(r.Groups, "\x00"), r.Client, r.Model, r.BilledModel, r.ClientFormat, r.UpstreamFormat, r.Kind, r.Policy,
-		r.Outcome, r.AssumedFrom, r.PricesOf,
+		r.Outcome, r.AssumedFrom, r.PricesOf, r.Fallback,
 	}
 	sum := g[key]
 	if sum == nil && len(g) >= maxGroups {
@@ -35,7 +36,7 @@ func (g groups) add(r *Record) {
 			ID: NewID(r.At), At: r.At, Kind: key.kind, Outcome: key.outcome, Policy: key.policy,
 			Tenant: key.tenant, User: key.user, Project: key.project, Client: key.client, Model: key.model, BilledModel: key.billed,
 			ClientFormat: key.clientFormat, UpstreamFormat: key.upstreamFormat, AssumedFrom: key.assumedFrom,
-			PricesOf: key.pricesOf,
+			PricesOf: key.pricesOf, Fallback: key.fallback,
 		}
 		if key.groups != "" {
 			sum.Groups = r.Groups

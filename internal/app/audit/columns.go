@@ -21,7 +21,7 @@ var columns = []string{
 	"billed_model", "service", "translation", "translation_usd", "bounded",
 	"edits", "epoch", "reason", "folded", "removed", "rewritten", "break", "fold_misses",
 	"queue_us", "first_byte_us", "first_token_us", "last_token_us", "total_us",
-	"status", "outcome", "stop_reason", "resent", "windows",
+	"status", "outcome", "stop_reason", "resent", "windows", "fallback",
 }
 
 var columnList = strings.Join(columns, ", ")
@@ -50,7 +50,7 @@ func (r *Record) values(id, at any) []any {
 		edits, r.Epoch, r.Reason, r.Folded, r.Removed, r.Rewritten, r.Break, r.FoldMisses,
 		r.Queue.Microseconds(), r.FirstByte.Microseconds(), r.FirstToken.Microseconds(), r.LastToken.Microseconds(),
 		r.Total.Microseconds(),
-		int64(r.Status), r.Outcome, r.StopReason, r.Resent, r.Windows.Text(),
+		int64(r.Status), r.Outcome, r.StopReason, r.Resent, r.Windows.Text(), r.Fallback,
 	}
 }
 
@@ -66,7 +66,7 @@ func (r *Record) targets(id, at any) []any {
 		&r.BilledModel, &r.Service, &r.Translation, &r.TranslationUSD, &r.Bounded,
 		(*list[Edits])(&r.Edits), &r.Epoch, &r.Reason, &r.Folded, &r.Removed, &r.Rewritten, &r.Break, &r.FoldMisses,
 		(*micros)(&r.Queue), (*micros)(&r.FirstByte), (*micros)(&r.FirstToken), (*micros)(&r.LastToken), (*micros)(&r.Total),
-		&r.Status, &r.Outcome, &r.StopReason, &r.Resent, &r.Windows,
+		&r.Status, &r.Outcome, &r.StopReason, &r.Resent, &r.Windows, &r.Fallback,
 	}
 }
 

@@ -31,6 +31,7 @@ const (
 	Completed   = "completed"   // the response ended properly
 	Failed      = "failed"      // the upstream returned an error or no response, or we refused on its behalf
 	Refused     = "refused"     // refused for a spent budget or an unknown model: not sent, and no turn
+	FellBack    = "fell_back"   // the upstream failed before the response began, and the fallback served the request: no turn
 	Interrupted = "interrupted" // the response was cut or unreadable, or the process ended
 )
 
@@ -227,6 +228,9 @@ type Record struct {
 	Outcome string `json:"outcome"`
 	// StopReason is the stop reason in the format's own words.
 	StopReason string `json:"stop_reason,omitempty"`
+	// Fallback is the reason why the fallback served the turn: rate_limit, overloaded, error, unreached, down or
+	// stays. Empty if the first upstream did.
+	Fallback string `json:"fallback,omitempty"`
 
 	// Small members stand together: each request in flight has a record.
 
@@ -269,6 +273,16 @@ func (r *Record) ProjectName() string {
 	return r.Project
 }
 
+// FallbackName is the reason for the fallback, None if the first upstream served the turn.
+func (r *Record) FallbackName() string {
+	if r.Fallback == "" {
+		return None
+	}
+	return r.Fallback
+}
+
+// IsTurn reports whether a client sent the request. Continuations, pings, other internal requests and
+// attempts that a fallback took over cost tokens and are no turns.
 // GroupNames are the groups of the record's user, None without one.
 func (r *Record) GroupNames() []string {
 	if len(r.Groups) == 0 {
@@ -283,6 +297,9 @@ var NoGroup = []string{None}
 // IsTurn reports whether a client sent the request. Continuations, pings and other internal
 // requests cost tokens and are no turns.
 func (r *Record) IsTurn() bool {
+	if r.Outcome == FellBack {
+		return false
+	}
 	switch r.Kind {
 	case KindExpand, KindKeepAlive, KindWarmUp, KindIdleFold:
 		return false

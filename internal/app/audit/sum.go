@@ -234,6 +234,8 @@ type Identity struct {
 	Client string `json:"client"`
 	// Estimated reports that cache reads are our estimate, because the upstream does not report them.
 	Estimated bool `json:"estimated,omitempty"`
+	// Fallback is the reason why the fallback served the last turn, "" if the first upstream did.
+	Fallback string `json:"fallback,omitempty"`
 }
 
 // NewTally returns an empty tally that begins now.
@@ -268,7 +270,7 @@ func (t *Tally) Add(r *Record) {
 		if len(t.sessions) >= maxSessions {
 			clear(t.sessions)
 		}
-		t.sessions[r.Session] = Identity{r.User, r.Client, r.ReadEstimated > 0}
+		t.sessions[r.Session] = Identity{r.User, r.Client, r.ReadEstimated > 0, r.Fallback}
 	}
 	t.count(r)
 }

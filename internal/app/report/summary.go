@@ -20,7 +20,7 @@ import (
 )
 
 // Keys are the keys that records can be grouped by.
-var Keys = []string{"user", "group", "project", "model", "client", "session", "day"}
+var Keys = []string{"user", "group", "project", "model", "client", "session", "fallback", "day"}
 
 // Sum is the sum of turns.
 type Sum = audit.Sum
@@ -275,12 +275,13 @@ func day(r *audit.Record) string { return r.At.Local().Format(time.DateOnly) }
 
 // keyFuncs are the values of a record by key. A record may have several groups, see Summarise.
 var keyFuncs = map[string]func(*audit.Record) string{
-	"user":    func(r *audit.Record) string { return r.User },
-	"project": (*audit.Record).ProjectName,
-	"model":   (*audit.Record).ModelName,
-	"client":  func(r *audit.Record) string { return r.Client },
-	"session": func(r *audit.Record) string { return r.Session },
-	"day":     day,
+	"user":     func(r *audit.Record) string { return r.User },
+	"project":  (*audit.Record).ProjectName,
+	"model":    (*audit.Record).ModelName,
+	"client":   func(r *audit.Record) string { return r.Client },
+	"session":  func(r *audit.Record) string { return r.Session },
+	"fallback": (*audit.Record).FallbackName,
+	"day":      day,
 }
 
 // keysOf splits a list of keys.

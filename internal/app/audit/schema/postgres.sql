@@ -59,7 +59,8 @@ CREATE TABLE llm_cache.turns (
 	outcome text NOT NULL,
 	stop_reason text NOT NULL,
 	resent boolean NOT NULL,
-	windows text -- JSON: the usage windows of a subscription
+	windows text, -- JSON: the usage windows of a subscription
+	fallback text NOT NULL DEFAULT '' -- why the fallback served the turn
 );
 CREATE INDEX turns_at ON llm_cache.turns (at);
 -- prompt and answer are JSON, compressed by zstd.

@@ -60,7 +60,8 @@ CREATE TABLE turns (
 	outcome TEXT NOT NULL,
 	stop_reason TEXT NOT NULL,
 	resent INTEGER NOT NULL,
-	windows TEXT -- JSON: the usage windows of a subscription
+	windows TEXT, -- JSON: the usage windows of a subscription
+	fallback TEXT NOT NULL DEFAULT '' -- why the fallback served the turn
 ) WITHOUT ROWID;
 CREATE INDEX turns_at ON turns (at);
 -- prompt and answer are JSON, compressed by zstd.

@@ -189,7 +189,7 @@ function showSessions(sessions) {
 		sessions.list.map((s) => {
 			const money = (v) => (s.priced ? dollars(v) : tokens(v) + " tok");
 			return [
-				[label(s.user || s.id), el("span", { class: "sub" }, [s.client, s.model].filter(Boolean).join(" · ")), el("span", { class: "sub" }, `${count(s.requests, "request")}${s.conversations > 1 ? ` in ${s.conversations} threads` : ""}, last ${clock(s.used)}`)],
+				[label(s.user || s.id), el("span", { class: "sub" }, [s.client, s.model].filter(Boolean).join(" · ")), el("span", { class: "sub" }, `${count(s.requests, "request")}${s.conversations > 1 ? ` in ${s.conversations} threads` : ""}, last ${clock(s.used)}${s.fallback ? `, by the fallback: ${s.fallback}` : ""}`)],
 				[warmth(s)],
 				[(s.estimated ? "~" : "") + percent(s.read), meter(s.read, "read from cache")],
 				[tokens(s.sent), el("span", { class: "sub" }, s.written > s.sent ? `~${tokens(s.written)} as written` : "as written")],

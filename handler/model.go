@@ -139,6 +139,12 @@ func (m *MatchModel) read(r *http.Request) *readBody {
 	b := &readBody{
 		arrival: arrival{share: *m.bodies.Open(), limit: defaultMaxBody, forms: 1, log: m.log},
 	}
+	if p, ok := httpx.Whole(r); ok { // the body belongs to a handler before this matcher
+		if b.model = modelOf(p.Plain()); b.model == "" {
+			b.model = modelOf(p.Data)
+		}
+		return b
+	}
 	if r.ContentLength > b.limit {
 		return b
 	}
@@ -152,19 +158,25 @@ func (m *MatchModel) read(r *http.Request) *readBody {
 	case err == nil:
 		b.Data = raw
 		b.Attach(r)
-		plain, coding := raw, httpx.Coding(r.Header)
-		if coding != "" {
-			if b.decode(r, coding) != nil {
-				b.Decoded(nil, nil) // the handler may have a larger limit, or more room
-			}
-			plain = b.Plain()
-		}
-		if v := gjson.GetBytes(plain, "model"); v.Type == gjson.String {
-			b.model = v.Str
+		coding := httpx.Coding(r.Header)
+		switch {
+		case coding == "":
+			b.model = modelOf(raw)
+		case b.decode(r, coding) == nil:
+			b.model = modelOf(b.Plain())
+		default:
+			b.Decoded(nil, nil) // the handler may have a larger limit, or more room
 		}
 	}
 	b.keep = context.AfterFunc(r.Context(), b.share.Close)
 	return b
+}
+
+func modelOf(body []byte) string {
+	if v := gjson.GetBytes(body, "model"); v.Type == gjson.String {
+		return v.Str
+	}
+	return ""
 }
 
 // endOf returns a function that ends the reading of a body, as far as a matcher, which has no response, can.

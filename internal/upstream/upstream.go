@@ -149,7 +149,7 @@ func (u *Upstream) Validate() error {
 			return fmt.Errorf("models: %q to %q: a name is empty", m.From, m.To)
 		}
 		if n := strings.Count(m.To, "*"); n > 1 || n == 1 && strings.Count(m.From, "*") != 1 {
-			return fmt.Errorf("models: %q to %q: a * in the second name needs exactly one in each", m.From, m.To)
+			return fmt.Errorf("models: %q to %q: a * in the upstream's name needs exactly one * in both names", m.From, m.To)
 		}
 	}
 	if err := u.validateCompat(); err != nil {

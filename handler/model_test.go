@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -92,9 +93,7 @@ func TestMatchModel(t *testing.T) {
 				from = struct{ io.Reader }{from}
 			}
 			r := httptest.NewRequestWithContext(withVars(t.Context()), c.method, c.path, from)
-			for k, v := range c.header {
-				r.Header[k] = v
-			}
+			maps.Copy(r.Header, c.header)
 			m := &MatchModel{Models: []string{"*"}, bodies: budget.New(256 << 20)}
 			for range 2 {
 				if got := m.model(r); got != c.want {
@@ -118,8 +117,13 @@ func TestMatchModelPatterns(t *testing.T) {
 		patterns string
 		want     bool
 	}{
-		{"local/*", true}, {"claude-* local/*", true}, {"local/qwen", true}, {"qwen", false}, {"*", true},
-		{"claude-* gpt-*", false}, {"Local/*", false},
+		{"local/*", true},
+		{"claude-* local/*", true},
+		{"local/qwen", true},
+		{"qwen", false},
+		{"*", true},
+		{"claude-* gpt-*", false},
+		{"Local/*", false},
 	} {
 		r := httptest.NewRequestWithContext(withVars(t.Context()), http.MethodPost, "/v1/messages",
 			strings.NewReader(`{"model":"local/qwen"}`))

@@ -30,6 +30,7 @@ import (
 func init() {
 	caddy.RegisterModule(app.App{})
 	caddy.RegisterModule(handler.Handler{})
+	caddy.RegisterModule(handler.MatchModel{})
 	caddy.RegisterModule(origin.Handler{})
 	caddy.RegisterModule(app.MemoryStore{})
 	caddy.RegisterModule(app.DiskStore{})
@@ -74,6 +75,11 @@ var (
 	_ caddy.Validator             = (*handler.Handler)(nil)
 	_ caddy.CleanerUpper          = (*handler.Handler)(nil)
 	_ caddyhttp.MiddlewareHandler = (*handler.Handler)(nil)
+
+	_ caddy.Provisioner                 = (*handler.MatchModel)(nil)
+	_ caddy.Validator                   = (*handler.MatchModel)(nil)
+	_ caddyfile.Unmarshaler             = (*handler.MatchModel)(nil)
+	_ caddyhttp.RequestMatcherWithError = (*handler.MatchModel)(nil)
 
 	_ caddy.Provisioner           = (*origin.Handler)(nil)
 	_ caddy.Validator             = (*origin.Handler)(nil)

@@ -61,44 +61,67 @@ func address(r *http.Request) netip.Addr {
 
 // receive reads the body and undoes its content coding. With [httpx.ErrNoRoom] the bytes read so
 // far stay in Data.
-func (a *arrival) receive(w http.ResponseWriter, r *http.Request) (err error) {
+func (a *arrival) receive(w http.ResponseWriter, r *http.Request) error {
 	coding := httpx.Coding(r.Header)
 	forms := a.forms
 	if coding != "" {
 		// The coded bytes lie in memory once. The copies of the decoded body are counted below.
 		forms = 1
 	}
-	a.share.Read(forms*r.ContentLength, func() error {
-		return http.NewResponseController(w).SetReadDeadline(time.Now()) // which ends a read
-	})
-	a.Data, err = httpx.Read(w, r, a.up.MaxBody, func(came, has, room int) error {
+	if a.adopt(r) {
+		if int64(max(len(a.Data), len(a.Plain()))) > a.up.MaxBody {
+			return httpx.TooLarge(a.up.MaxBody)
+		}
+	} else {
+		a.share.Read(forms*r.ContentLength, func() error {
+			return http.NewResponseController(w).SetReadDeadline(time.Now()) // which ends a read
+		})
+		var err error
+		a.Data, err = httpx.Read(w, r, a.up.MaxBody, a.toll(r, forms))
+		if a.share.Arrived() {
+			return budget.ErrStalled
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if coding == "" {
+		return a.share.Grow(r.Context(), forms*int64(cap(a.Data)))
+	}
+	return a.decode(r, coding)
+}
+
+// toll reserves memory for so many copies of the encoded body.
+func (a *arrival) toll(r *http.Request, forms int64) httpx.Toll {
+	return func(came, has, room int) error {
 		a.share.Progress(int64(came), int64(has))
 		if r.ContentLength > 0 && int64(room) > r.ContentLength {
 			return a.share.Grow(r.Context(), forms*int64(room))
 		}
 		return a.share.Grow(r.Context(), int64(room)) // there may be no more of it
-	})
-	if a.share.Arrived() {
-		return budget.ErrStalled
 	}
-	if err != nil {
-		return err
-	}
-	if coding == "" {
-		return a.share.Grow(r.Context(), forms*int64(cap(a.Data)))
-	}
+}
+
+// decode undoes the content coding, unless that was done. A body that cannot be decoded is no error: why
+// tells the reason.
+func (a *arrival) decode(r *http.Request, coding string) error {
 	sent := int64(cap(a.Data))
 	// The decoder's window is memory of this request, too.
 	if coding == "zstd" {
 		sent += httpx.ZstdWindow
 	}
-	httpx.Guard(a.up.Log, "decoding a request", func() {
-		// This error stays if decoding panics.
-		a.Decoded(nil, errUndecoded)
-		a.Decoded(httpx.DecodeRequest(coding, a.Data, a.up.MaxBody, func(_, _, room int) error {
-			return a.share.Grow(r.Context(), sent+a.forms*int64(room))
-		}))
-	})
+	room := func(n int) error { return a.share.Grow(r.Context(), sent+a.forms*int64(n)) }
+	switch {
+	case a.Undone() != nil:
+	case a.Plain() != nil:
+		return room(cap(a.Plain()))
+	default:
+		httpx.Guard(a.up.Log, "decoding a request", func() {
+			// This error stays if decoding panics.
+			a.Decoded(nil, errUndecoded)
+			a.Decoded(httpx.DecodeRequest(coding, a.Data, a.up.MaxBody, func(_, _, n int) error { return room(n) }))
+		})
+	}
 	switch err := a.Undone(); {
 	case err == nil:
 		return nil

@@ -49,7 +49,8 @@ var (
 	ErrNoRoom = errors.New("no room for another body")
 )
 
-func tooLarge(limit int64) error {
+// TooLarge returns the error of a request whose body exceeds a limit of bytes, with status 413.
+func TooLarge(limit int64) error {
 	return caddyhttp.Error(http.StatusRequestEntityTooLarge, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit))
 }
 
@@ -61,7 +62,7 @@ type Toll func(came, has, room int) error
 // so far and the error.
 func Read(w http.ResponseWriter, r *http.Request, limit int64, pay Toll) ([]byte, error) {
 	if r.ContentLength > limit {
-		return nil, tooLarge(limit)
+		return nil, TooLarge(limit)
 	}
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
@@ -74,10 +75,10 @@ func Read(w http.ResponseWriter, r *http.Request, limit int64, pay Toll) ([]byte
 		return buf, err
 	}
 	if e, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, tooLarge(e.Limit) // an earlier request_body may have a lower limit
+		return nil, TooLarge(e.Limit) // an earlier request_body may have a lower limit
 	}
 	if errors.Is(err, ErrTooLarge) {
-		return nil, tooLarge(limit)
+		return nil, TooLarge(limit)
 	}
 	return nil, caddyhttp.Error(http.StatusBadRequest, fmt.Errorf("reading request body: %w", err))
 }
@@ -211,7 +212,7 @@ func Decode(coding string, raw []byte, limit int64, pay Toll) ([]byte, error) {
 	}
 	if int64(len(buf)) > limit {
 		reuse.Recycle(buf)
-		return nil, tooLarge(limit)
+		return nil, TooLarge(limit)
 	}
 	return buf, nil
 }
@@ -404,20 +405,17 @@ func Outgoing(r *http.Request, limit int64) ([]byte, error) {
 	return DecodeRequest(Coding(r.Header), raw, limit, nil)
 }
 
-// ReadAhead returns the encoded body of a request, up to limit bytes. After an error the next
-// reader still gets the whole body.
-func ReadAhead(r *http.Request, limit int64) ([]byte, error) {
+// ReadAhead returns the encoded body of a request, up to limit bytes. A nil pay allows all growth. After
+// an error the next reader still gets the whole body.
+func ReadAhead(r *http.Request, limit int64, pay Toll) ([]byte, error) {
 	if p, ok := Whole(r); ok {
 		return p.Data, nil
 	}
-	if r.Body == nil {
+	if r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
 	}
 	whole := r.Body
-	raw, err := io.ReadAll(io.LimitReader(whole, limit+1))
-	if err == nil && int64(len(raw)) > limit {
-		err = ErrTooLarge
-	}
+	raw, err := readAll(whole, max(r.ContentLength, 511), limit, pay)
 	if err != nil {
 		// Put the part that was read back in front of the rest.
 		r.Body = struct {

@@ -148,7 +148,8 @@ func (p *Profile) buffers() bool { return p.BufferCalls || p.JoinCalls }
 type ModelName struct {
 	// From is the client's name. Each * in it stands for any characters.
 	From string `json:"from"`
-	// To is the upstream's name.
+	// To is the upstream's name. A * in it stands for the characters that the * of From matches, so
+	// that local/* and * remove a prefix.
 	To string `json:"to"`
 }
 
@@ -200,10 +201,20 @@ func (u *Upstream) models() []ModelName {
 func (u *Upstream) Model(name string) string {
 	for _, m := range u.models() {
 		if Matches(m.From, name) {
-			return m.To
+			return m.rename(name)
 		}
 	}
 	return name
+}
+
+// rename returns the upstream's name of a model that matches From.
+func (m *ModelName) rename(name string) string {
+	before, after, open := strings.Cut(m.To, "*")
+	if !open {
+		return m.To
+	}
+	head, tail, _ := strings.Cut(m.From, "*")
+	return before + name[len(head):len(name)-len(tail)] + after
 }
 
 // Matches reports whether a name matches a pattern, in which each * stands for any characters.

@@ -11,6 +11,28 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
+// A * in the upstream's name stands for what the pattern's * matches.
+func TestModelRenamed(t *testing.T) {
+	u := &Upstream{Models: []ModelName{
+		{From: "local/*", To: "*"}, {From: "box-*-fast", To: "mlx/*-4bit"}, {From: "claude-*", To: "default_model"},
+	}}
+	if err := u.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"local/qwen3:8b": "qwen3:8b", "box-glm-fast": "mlx/glm-4bit", "claude-opus-5-5": "default_model", "gpt-6": "gpt-6",
+	} {
+		if got := u.Model(name); got != want {
+			t.Errorf("got %q for %q, want %q", got, name, want)
+		}
+	}
+	for _, m := range []ModelName{{"local", "*"}, {"*/*", "*"}, {"local/*", "*/*"}} {
+		if err := (&Upstream{Models: []ModelName{m}}).Validate(); err == nil {
+			t.Errorf("got no error for %q to %q, want one", m.From, m.To)
+		}
+	}
+}
+
 func TestMatches(t *testing.T) {
 	for _, c := range []struct {
 		pattern, name string

@@ -94,7 +94,7 @@ func (s signing) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	if bearer(r.Header) || s.p.signer.Ready(r.Context()) != nil {
 		return s.next.ServeHTTP(w, r)
 	}
-	body, err := httpx.ReadAhead(r, s.p.MaxBody)
+	body, err := httpx.ReadAhead(r, s.p.MaxBody, nil)
 	if err != nil {
 		return s.next.ServeHTTP(w, r) //nolint:nilerr // too long to be signed, or cut
 	}

@@ -148,6 +148,9 @@ func (u *Upstream) Validate() error {
 		if m.From == "" || m.To == "" {
 			return fmt.Errorf("models: %q to %q: a name is empty", m.From, m.To)
 		}
+		if n := strings.Count(m.To, "*"); n > 1 || n == 1 && strings.Count(m.From, "*") != 1 {
+			return fmt.Errorf("models: %q to %q: a * in the upstream's name needs exactly one * in both names", m.From, m.To)
+		}
 	}
 	if err := u.validateCompat(); err != nil {
 		return err

@@ -183,7 +183,7 @@ const readAhead = 64 << 10
 // ServeHTTP implements caddyhttp.Handler.
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	// net/http notices that a client left only after reading all that the client has sent.
-	_, _ = httpx.ReadAhead(r, readAhead)
+	_, _ = httpx.ReadAhead(r, readAhead, nil)
 	q := g.slots
 	if q.Pin() { // else the request has come late, and has the queue to itself
 		defer q.Unpin()

@@ -319,9 +319,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	return h.site.serve(w, r, next)
 }
 
-// ByCredentials reports whether the site tells tenants apart by credentials alone, which [routes.Examine]
-// asks for.
-func (h *Handler) ByCredentials() bool { return len(h.Tenant) == 0 && h.Policy != pipeline.Off }
+// Settings returns the settings that the checks of [routes.Examine] look at.
+func (h *Handler) Settings() routes.Settings {
+	return routes.Settings{
+		Upstream: h.Upstream, Translate: h.Translate, MaxBody: h.MaxBody,
+		ByCredentials: len(h.Tenant) == 0 && h.Policy != pipeline.Off,
+	}
+}
 
 // site is a handler's configuration, resolved.
 type site struct {

@@ -46,7 +46,7 @@ func (e *exam) baseURL(about, name, value, version string, versioned bool) bool 
 	if upstream.PresetAt(u.Host) != "" || slices.ContainsFunc(e.addresses(), func(up routes.Upstream) bool {
 		return sameAddress(u, up.Dial)
 	}) {
-		e.find(about, "%s is %s, the upstream itself: requests pass llm_cache by. Write the site's address%s.", name, value,
+		e.find(about, "%s is %s, the upstream itself: requests pass llm_cache by. Write %s.", name, value,
 			e.example(path))
 		return false
 	}

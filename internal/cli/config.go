@@ -112,7 +112,7 @@ func (e *exam) sites(context.Context) {
 		return
 	}
 	e.report = routes.Examine(e.servers)
-	if len(e.report.Caches) == 0 {
+	if len(e.report.Caches) == 0 && !strings.Contains(servers.Raw, `"handler":"llm_cache_origin"`) {
 		e.find("configuration", "no site has llm_cache: put it into the site, in front of reverse_proxy.")
 	}
 	for _, f := range e.report.Findings {

@@ -36,6 +36,8 @@ type Patient struct {
 	Home, Dir string
 	// Offline skips all checks that need connections.
 	Offline bool
+	// Transport sends requests. Default: [http.DefaultTransport].
+	Transport http.RoundTripper
 	// Now is the clock. Default: [time.Now].
 	Now func() time.Time
 }
@@ -118,7 +120,7 @@ func Examine(ctx context.Context, p Patient) Examination {
 		Patient: p, Examination: Examination{Looked: []string{}, Skipped: []string{}, Findings: []Finding{}},
 		root: gjson.ParseBytes(p.Config),
 		http: &http.Client{
-			Timeout: patience,
+			Timeout: patience, Transport: p.Transport,
 			// A redirect is a finding: clients send no body after it.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
@@ -183,9 +185,9 @@ func (x *Examination) Write(w io.Writer) error {
 		}
 		fmt.Fprintf(w, "\n%s %s: %s\n", mark, f.About, f.What)
 	}
-	count := "\nNothing found.\n\n"
-	if n := x.Faults(); n > 0 {
-		count = fmt.Sprintf("\n%d found.\n\n", n)
+	count, faults := "\nNothing found.\n\n", x.Faults()
+	if notes := len(x.Findings) - faults; len(x.Findings) > 0 {
+		count = fmt.Sprintf("\nFaults: %d. Notes, which may be meant so: %d.\n\n", faults, notes)
 	}
 	_, err := io.WriteString(w, count)
 	for _, v := range x.Verdicts {

@@ -65,8 +65,8 @@ func (e *exam) ways(context.Context) {
 			e.follow(r, server, u)
 		}
 		if !listening && loopback(u.Hostname()) && len(e.servers) > 0 {
-			e.note(r.client, "%s is %s, and no site of the configuration listens there. Write the site's address%s.", r.setting,
-				r.base, e.example(u.Path))
+			e.note(r.client, "%s is %s, and no site of the configuration listens there. Write %s.", r.setting, r.base,
+				e.example(u.Path))
 		}
 	}
 }
@@ -130,8 +130,8 @@ func (e *exam) verdicts() (all []string) {
 		all = append(all, say("%s", line))
 	}
 	if gone {
-		all = append(all, say("no client on this machine goes through any site: set ANTHROPIC_BASE_URL%s, or start the client by "+
-			"caddy llm-cache wrap claude", e.example("")))
+		all = append(all, say("no client on this machine goes through any site: set ANTHROPIC_BASE_URL to %s, or start the client "+
+			"by caddy llm-cache wrap claude", e.example("")))
 	}
 	return all
 }
@@ -153,7 +153,7 @@ func (e *exam) day(r *route) string {
 	return fmt.Sprintf(", %s today, %.0f %% read from cache", requests, 100*s.ReadShare())
 }
 
-// example returns "=" and the address of a site with llm_cache, with a client's path, "" if the configuration has none.
+// example returns the address of a site with llm_cache, with a client's path, or words for it without a configuration.
 func (e *exam) example(path string) string {
 	for _, name := range slices.Sorted(maps.Keys(e.servers)) {
 		server := e.servers[name]
@@ -177,11 +177,11 @@ func (e *exam) example(path string) string {
 			if slices.ContainsFunc(routes.Trace(server, host, "/v1/messages"), func(w routes.Way) bool {
 				return w.Cache != nil
 			}) {
-				return "=" + u.String()
+				return u.String()
 			}
 		}
 	}
-	return ""
+	return "the address of a site"
 }
 
 // hosts returns the names of a server's sites.

@@ -38,15 +38,15 @@ func (e *exam) upstreams(ctx context.Context) {
 		if u.TLS {
 			url = "https://" + u.Dial
 		}
-		answer, empty, err := e.ask(ctx, http.MethodGet, url+"/v1/models", nil)
+		a, err := e.ask(ctx, http.MethodGet, url+"/v1/models", nil)
 		switch {
 		case err != nil:
 			e.find("upstream", "%s does not answer: %s. Start it, or correct the address.", u.Dial, reason(err))
-		case empty:
+		case a.empty:
 			e.find("upstream", "%s answers 200 with nothing: it is no model, but for example a Caddy without a site for this "+
 				"address. Correct the address behind reverse_proxy.", u.Dial)
 		default:
-			e.clock(u.Dial, answer.Header)
+			e.clock(u.Dial, a.header)
 		}
 	}
 }
@@ -57,10 +57,10 @@ func (e *exam) baseURLs(ctx context.Context) {
 		e.base(ctx, r)
 		if r.through == unknown && r.reached {
 			// The refusal of an empty request tells whether llm_cache has seen it.
-			answer, _, err := e.ask(ctx, http.MethodPost, strings.TrimSuffix(r.base, "/")+r.prompt, r.credential)
+			a, err := e.ask(ctx, http.MethodPost, strings.TrimSuffix(r.base, "/")+r.prompt, r.credential)
 			if err == nil {
 				r.through = past
-				for name := range answer.Header {
+				for name := range a.header {
 					if strings.HasPrefix(name, "X-Llm-Cache") {
 						r.through = through
 					}
@@ -73,7 +73,7 @@ func (e *exam) baseURLs(ctx context.Context) {
 func (e *exam) base(ctx context.Context, r *route) {
 	about, url := r.client, r.base
 	e.look("%s, where %s goes", url, about)
-	answer, empty, err := e.ask(ctx, http.MethodGet, strings.TrimSuffix(url, "/")+r.models, r.credential)
+	a, err := e.ask(ctx, http.MethodGet, strings.TrimSuffix(url, "/")+r.models, r.credential)
 	if err != nil {
 		var stranger x509.UnknownAuthorityError
 		var invalid x509.CertificateInvalidError
@@ -93,17 +93,17 @@ func (e *exam) base(ctx context.Context, r *route) {
 	}
 	r.reached = true
 	switch {
-	case empty:
+	case a.empty:
 		e.find(about, "%s answers 200 with nothing: no site has this address, or nothing answers in it.", url)
-	case answer.StatusCode >= 300 && answer.StatusCode < 400:
+	case a.status >= 300 && a.status < 400:
 		e.find(about, "%s redirects to %s, and requests lose their bodies on the way. Use that address.", url,
-			answer.Header.Get("Location"))
-	case answer.StatusCode == http.StatusUnauthorized && len(r.credential) > 0:
+			a.header.Get("Location"))
+	case a.status == http.StatusUnauthorized && len(r.credential) > 0:
 		e.find(about, "%s refuses the key (401).", url)
-	case answer.StatusCode >= 502 && answer.StatusCode <= 504:
-		e.find(about, "%s answers %d: what stands behind it cannot be reached.", url, answer.StatusCode)
+	case a.status >= 502 && a.status <= 504:
+		e.find(about, "%s answers %d: what stands behind it cannot be reached.", url, a.status)
 	}
-	e.clock(url, answer.Header)
+	e.clock(url, a.header)
 }
 
 // running asks a running Caddy, if any, for the edits that upstreams refused, and for today's turns.
@@ -157,27 +157,34 @@ func (e *exam) read(ctx context.Context, url string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(answer.Body, 16<<20))
 }
 
-// ask sends a GET request, or an empty POST, and reports whether the answer is a success without a body.
-func (e *exam) ask(ctx context.Context, method, url string, credential http.Header) (h *http.Response, empty bool, err error) {
+// response is the response to a trial.
+type response struct {
+	status int
+	header http.Header
+	empty  bool // status 200 without a body
+}
+
+// ask sends a GET request, or a POST of an empty object.
+func (e *exam) ask(ctx context.Context, method, url string, credential http.Header) (a response, err error) {
 	var body io.Reader
 	if method == http.MethodPost {
 		body = strings.NewReader("{}")
 	}
 	r, err := http.NewRequestWithContext(ctx, method, url, body)
 	if err != nil {
-		return nil, false, err
+		return a, err
 	}
 	maps.Copy(r.Header, credential)
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	answer, err := e.http.Do(r)
+	got, err := e.http.Do(r)
 	if err != nil {
-		return nil, false, err
+		return a, err
 	}
-	defer answer.Body.Close()
-	n, _ := answer.Body.Read(make([]byte, 1))
-	return answer, answer.StatusCode == http.StatusOK && n == 0, nil
+	defer got.Body.Close()
+	n, _ := got.Body.Read(make([]byte, 1))
+	return response{got.StatusCode, got.Header, got.StatusCode == http.StatusOK && n == 0}, nil
 }
 
 // clock compares the clock with that of a server.

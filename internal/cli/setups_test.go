@@ -102,7 +102,7 @@ func setUp(t *testing.T, text []byte, want []string) {
 	}
 	found := cli.Examine(t.Context(), p).Findings
 	if len(found) != len(want) {
-		t.Errorf("%d findings, want %d: %q", len(found), len(want), found)
+		t.Errorf("%d findings, want %d: %+v", len(found), len(want), found)
 		return
 	}
 	for i, w := range want {

@@ -333,17 +333,21 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	return h.site.serve(w, r, next)
 }
 
-// ByCredentials reports whether the site tells tenants apart by credentials alone, which [routes.Examine]
-// asks for.
-func (h *Handler) ByCredentials() bool { return len(h.Tenant) == 0 && h.Policy != pipeline.Off }
-
-// Fallback returns the handler that serves requests in place of those behind, nil without one, for
-// [routes.Examine].
-func (h *Handler) Fallback() caddyhttp.MiddlewareHandler {
-	if h.site == nil {
-		return nil
+// Settings returns the settings that the checks of [routes.Examine] look at.
+func (h *Handler) Settings() routes.Settings {
+	return routes.Settings{
+		Upstream: h.Upstream, Translate: h.Translate, MaxBody: h.MaxBody,
+		ByCredentials: len(h.Tenant) == 0 && h.Policy != pipeline.Off,
 	}
-	return h.site.fallback
+}
+
+// Fallback returns the handler that serves requests in place of those behind, provisioned or raw, for whoever
+// examines routes.
+func (h *Handler) Fallback() (caddyhttp.MiddlewareHandler, json.RawMessage) {
+	if h.site == nil {
+		return nil, h.FallbackRaw
+	}
+	return h.site.fallback, nil
 }
 
 // site is a handler's configuration, resolved.

@@ -7,55 +7,23 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddyserver/caddy/v2"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/routes"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-func (e *exam) clients(ctx context.Context) {
-	e.claudeCode(ctx)
-	e.codex(ctx)
-	e.opencode(ctx)
-	e.gemini(ctx)
-	for _, name := range [...]string{"OPENAI_BASE_URL", "ANTHROPIC_VERTEX_BASE_URL", "ANTHROPIC_BEDROCK_BASE_URL"} {
-		e.configured = e.configured || e.Getenv(name) != ""
-	}
-	if !e.configured {
-		e.note("clients",
-			"no client on this machine goes through llm_cache: ANTHROPIC_BASE_URL and GOOGLE_GEMINI_BASE_URL are not set, "+
-				"and the settings of Claude Code, Codex and opencode name no base URL. Set one to the address of a site, or "+
-				"start the client by caddy llm-cache wrap claude.")
-	}
-}
-
-// away notes a base URL on this machine without a listening site of the configuration.
-func (e *exam) away(about, name, value string, u *url.URL) {
-	port, err := strconv.ParseUint(cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme]), 10, 16)
-	ip := net.ParseIP(u.Hostname())
-	if err != nil || len(e.listen) == 0 || u.Hostname() != "localhost" && !ip.IsLoopback() {
-		return
-	}
-	if !slices.ContainsFunc(e.listen, func(a caddy.NetworkAddress) bool {
-		return uint64(a.StartPort) <= port &&
-			port <= uint64(a.EndPort)
-	}) {
-		e.note(about, "%s is %s, and no site of the configuration listens there.", name, value)
-	}
-}
-
-// baseURL examines a base URL, with the version if versioned, and reports whether to try it.
+// baseURL examines a base URL, with the version if versioned, and reports whether it can be used.
 func (e *exam) baseURL(about, name, value, version string, versioned bool) bool {
-	e.configured = true
 	u, err := url.Parse(value)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		e.find(about, "%s is %q, which is no URL. It begins with http:// or https://.", name, value)
@@ -75,13 +43,13 @@ func (e *exam) baseURL(about, name, value, version string, versioned bool) bool 
 		e.find(about, "%s is %s: the client adds no /%s. Put it behind.", name, value, version)
 		return false
 	}
-	for _, host := range hosted {
-		if u.Hostname() == host {
-			e.find(about, "%s is %s: requests pass llm_cache by.", name, value)
-			return false
-		}
+	if upstream.PresetAt(u.Host) != "" || slices.ContainsFunc(e.addresses(), func(up routes.Upstream) bool {
+		return sameAddress(u, up.Dial)
+	}) {
+		e.find(about, "%s is %s, the upstream itself: requests pass llm_cache by. Write %s.", name, value,
+			e.example(path))
+		return false
 	}
-	e.away(about, name, value, u)
 	e.proxied(about, u)
 	return true
 }
@@ -107,29 +75,46 @@ func (e *exam) proxied(about string, u *url.URL) {
 
 func on(value string) bool { return value != "" && value != "0" && value != "false" }
 
-func (e *exam) claudeCode(ctx context.Context) {
-	const about = "Claude Code"
-	env := func(name string) string { return e.Getenv(name) }
-	path := filepath.Join(cmp.Or(e.Getenv("CLAUDE_CONFIG_DIR"), filepath.Join(e.Home, ".claude")), "settings.json")
-	if raw, err := os.ReadFile(path); err == nil {
+// claudeSettings returns Claude Code's environment: its settings override that of the shell, and those of a project
+// those of the user.
+func (e *exam) claudeSettings() (env func(name string) string) {
+	const about, base = "Claude Code", "ANTHROPIC_BASE_URL"
+	files := []string{
+		filepath.Join(cmp.Or(e.Getenv("CLAUDE_CONFIG_DIR"), filepath.Join(e.Home, ".claude")), "settings.json"),
+	}
+	if e.Dir != "" && e.Dir != e.Home {
+		files = append(files, filepath.Join(e.Dir, ".claude", "settings.json"),
+			filepath.Join(e.Dir, ".claude", "settings.local.json"))
+	}
+	env = e.Getenv
+	for _, path := range files {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
 		e.look("%s", path)
 		if !json.Valid(raw) {
 			e.find(about, "%s is no valid JSON, and is not used.", path)
-		} else {
-			settings := gjson.GetBytes(raw, "env")
-			// Claude Code's settings override the environment.
-			env = func(name string) string {
-				if v := settings.Get(name); v.Exists() {
-					return v.String()
-				}
-				return e.Getenv(name)
+			continue
+		}
+		settings, outer := gjson.GetBytes(raw, "env"), env
+		env = func(name string) string {
+			if v := settings.Get(name); v.Exists() {
+				return v.String()
 			}
-			const name = "ANTHROPIC_BASE_URL"
-			if there := settings.Get(name).String(); there != "" && e.Getenv(name) != "" && there != e.Getenv(name) {
-				e.find(about, "%s says %s=%s, which goes before %s of the environment.", path, name, there, e.Getenv(name))
-			}
+			return outer(name)
+		}
+		if there := settings.Get(base).String(); there != "" && outer(base) != "" && there != outer(base) {
+			e.find(about, "%s says %s=%s, which goes before %s of the environment. Change it there.", path, base, there,
+				outer(base))
 		}
 	}
+	return env
+}
+
+func (e *exam) claudeCode(context.Context) {
+	const about = "Claude Code"
+	env := e.claudeSettings()
 	base := env("ANTHROPIC_BASE_URL")
 	for _, other := range []string{"CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY"} {
 		if base != "" && on(env(other)) {
@@ -155,14 +140,17 @@ func (e *exam) claudeCode(ctx context.Context) {
 		credential.Set("Authorization", "Bearer "+token)
 		credential.Set("Anthropic-Version", "2023-06-01")
 	}
-	e.base(ctx, about, base, "/v1/models", credential)
+	e.clients = append(e.clients, &route{
+		client: about, program: "claude-code", setting: "ANTHROPIC_BASE_URL", base: base, models: "/v1/models",
+		prompt: "/v1/messages", format: wire.Anthropic, credential: credential,
+	})
 }
 
 // tomlString matches the relevant settings in Codex's configuration: tables, and lines of a name
 // and a string.
 var tomlString = regexp.MustCompile(`(?m)^\s*(\[[^\]]*\]|[a-z_]+\s*=\s*["'][^"'\n]*["'])`)
 
-func (e *exam) codex(ctx context.Context) {
+func (e *exam) codex(context.Context) {
 	const about = "Codex"
 	path := filepath.Join(cmp.Or(e.Getenv("CODEX_HOME"), filepath.Join(e.Home, ".codex")), "config.toml")
 	raw, err := os.ReadFile(path)
@@ -188,7 +176,10 @@ func (e *exam) codex(ctx context.Context) {
 			e.find(about, `%s says wire_api = "chat", which Codex has given up. Write "responses"; llm_cache translates.`, path)
 		case name == "base_url" || name == "openai_base_url":
 			if e.baseURL(about, name+" in "+path, value, "v1", true) {
-				e.base(ctx, about, value, "/models", nil)
+				e.clients = append(e.clients, &route{
+					client: about, program: "codex", setting: name + " in " + path, base: value, models: "/models",
+					prompt: "/responses", format: wire.OpenAIResponses,
+				})
 			}
 		}
 	}
@@ -200,7 +191,7 @@ func (e *exam) codex(ctx context.Context) {
 	}
 }
 
-func (e *exam) opencode(ctx context.Context) {
+func (e *exam) opencode(context.Context) {
 	const about = "opencode"
 	path := filepath.Join(e.Home, ".config", "opencode", "opencode.json")
 	raw, err := os.ReadFile(path)
@@ -213,19 +204,27 @@ func (e *exam) opencode(ctx context.Context) {
 		return
 	}
 	gjson.GetBytes(raw, "provider").ForEach(func(name, p gjson.Result) bool {
-		base := p.Get("options.baseURL").String()
-		version := "v1"
-		if name.String() == "google" {
-			version = "v1beta"
+		r := &route{
+			client: about, program: "opencode", setting: "baseURL of " + name.String() + " in " + path,
+			base: p.Get("options.baseURL").String(), models: "/models", prompt: "/chat/completions", format: wire.OpenAIChat,
 		}
-		if base != "" && e.baseURL(about, "baseURL of "+name.String()+" in "+path, base, version, true) {
-			e.base(ctx, about, base, "/models", nil)
+		version := "v1"
+		switch name.String() {
+		case "anthropic":
+			r.prompt, r.format = "/messages", wire.Anthropic
+		case "openai":
+			r.prompt, r.format = "/responses", wire.OpenAIResponses
+		case "google":
+			version, r.prompt, r.format = "v1beta", "/models/m:generateContent", wire.Gemini
+		}
+		if r.base != "" && e.baseURL(about, r.setting, r.base, version, true) {
+			e.clients = append(e.clients, r)
 		}
 		return true
 	})
 }
 
-func (e *exam) gemini(ctx context.Context) {
+func (e *exam) gemini(context.Context) {
 	const about, name = "Gemini CLI", "GOOGLE_GEMINI_BASE_URL"
 	base := e.Getenv(name)
 	if base == "" {
@@ -236,6 +235,25 @@ func (e *exam) gemini(ctx context.Context) {
 		return
 	}
 	if e.baseURL(about, name, base, "v1beta", false) {
-		e.base(ctx, about, base, "/v1beta/models", nil)
+		e.clients = append(e.clients, &route{
+			client: about, program: "gemini-cli", setting: name, base: base, models: "/v1beta/models",
+			prompt: "/v1beta/models/m:generateContent", format: wire.Gemini,
+		})
+	}
+}
+
+// sdks looks for base URLs of other programs.
+func (e *exam) sdks(context.Context) {
+	const name = "OPENAI_BASE_URL"
+	if base := e.Getenv(name); base != "" && e.baseURL("OpenAI SDK", name, base, "v1", true) {
+		e.clients = append(e.clients, &route{
+			client: "OpenAI SDK", program: "openai-sdk", setting: name, base: base, models: "/models",
+			prompt: "/chat/completions", format: wire.OpenAIChat,
+		})
+	}
+	for _, name := range [...]string{"ANTHROPIC_VERTEX_BASE_URL", "ANTHROPIC_BEDROCK_BASE_URL"} {
+		if base := e.Getenv(name); base != "" {
+			e.skip(name, base+" takes signed requests only")
+		}
 	}
 }

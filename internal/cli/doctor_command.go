@@ -7,12 +7,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/caddyserver/caddy/v2/caddyconfig"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/subcommand"
@@ -28,10 +25,14 @@ Examines a configuration (where llm_cache stands and what is behind it, timeouts
 and sizes, the audit store), the upstreams and the base URLs of the clients
 (whether they answer, certificates, keys, the clock), and the settings of Claude
 Code, Codex, opencode and Gemini CLI in the environment and in the home folder:
-whether any of them goes through a site.
+whether any of them goes through a site. It ends with a verdict on each client:
 
-Upstreams are asked without a credential, base URLs with the one that the client
-itself would send. No model is asked, and nothing is changed.
+	Claude Code → https://llm.example.com → api.anthropic.com: through llm_cache,
+	38 requests today, 96 % read from cache
+
+Upstreams are asked for their models without a credential, base URLs with the one
+that the client itself would send; another machine also gets an empty request, whose
+refusal tells whether llm_cache is there. No model is asked, and nothing is changed.
 
 The command fails if it finds anything. Lines that begin with a dot are notes, of
 what may be meant so.
@@ -51,6 +52,9 @@ func run(cmd *cobra.Command, f caddycmd.Flags) error {
 	if p.Home, err = os.UserHomeDir(); err != nil {
 		return err
 	}
+	if p.Dir, err = os.Getwd(); err != nil {
+		return err
+	}
 	path := f.String("config")
 	if path == "" {
 		if _, err := os.Stat("Caddyfile"); err == nil {
@@ -58,46 +62,20 @@ func run(cmd *cobra.Command, f caddycmd.Flags) error {
 		}
 	}
 	if path != "" {
-		if p.Config, err = LoadConfig(path); err != nil {
+		if err := p.LoadConfig(path); err != nil {
 			return err
 		}
 	}
-	looked, findings := Examine(cmd.Context(), p)
+	x := Examine(cmd.Context(), p)
 	if f.Bool("json") {
 		e := json.NewEncoder(cmd.OutOrStdout())
 		e.SetIndent("", "  ")
-		err = e.Encode(struct {
-			Looked   []string  `json:"looked"`
-			Findings []Finding `json:"findings"`
-		}{looked, findings})
+		err = e.Encode(x)
 	} else {
-		err = WriteFindings(cmd.OutOrStdout(), looked, findings)
+		err = x.Write(cmd.OutOrStdout())
 	}
-	if n := faults(findings); err == nil && n > 0 {
+	if n := x.Faults(); err == nil && n > 0 {
 		err = fmt.Errorf("doctor: %d found", n)
 	}
 	return err
-}
-
-// LoadConfig reads a configuration and converts it to JSON.
-func LoadConfig(path string) ([]byte, error) {
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("doctor: %w", err)
-	}
-	if strings.EqualFold(filepath.Ext(path), ".json") {
-		if !json.Valid(raw) {
-			return nil, fmt.Errorf("doctor: %s is no valid JSON", path)
-		}
-		return raw, nil
-	}
-	adapter := caddyconfig.GetAdapter("caddyfile")
-	if adapter == nil {
-		return nil, fmt.Errorf("doctor: this Caddy reads no Caddyfiles")
-	}
-	adapted, _, err := adapter.Adapt(raw, map[string]any{"filename": path})
-	if err != nil {
-		return nil, fmt.Errorf("doctor: %w", err)
-	}
-	return adapted, nil
 }

@@ -4,54 +4,83 @@
 package cli
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/page"
 )
 
 const skew = 5 * time.Minute
 
-// upstream tries a site's upstream, without a credential.
-func (e *exam) upstream(ctx context.Context, dial string, secure bool) {
-	if e.Offline {
-		return
+// upstreams asks the sites' upstreams for their models, without a credential.
+func (e *exam) upstreams(ctx context.Context) {
+	for _, u := range e.addresses() {
+		if strings.ContainsAny(u.Dial, "{/") { // a placeholder, or a socket
+			e.skip("the upstream "+u.Dial, "only addresses of hosts are tried")
+			continue
+		}
+		e.look("the upstream %s", u.Dial)
+		url := "http://" + u.Dial
+		if u.TLS {
+			url = "https://" + u.Dial
+		}
+		a, err := e.ask(ctx, http.MethodGet, url+"/v1/models", nil)
+		switch {
+		case err != nil:
+			e.find("upstream", "%s does not answer: %s. Start it, or correct the address.", u.Dial, reason(err))
+		case a.empty:
+			e.find("upstream", "%s answers 200 with nothing: it is no model, but for example a Caddy without a site for this "+
+				"address. Correct the address behind reverse_proxy.", u.Dial)
+		default:
+			e.clock(u.Dial, a.header)
+		}
 	}
-	e.look("the upstream %s", dial)
-	url := "http://" + dial + "/"
-	if secure {
-		url = "https://" + dial + "/"
-	}
-	answer, err := e.get(ctx, url, nil) //nolint:bodyclose // get has closed it
-	if err != nil {
-		e.find("upstream", "%s does not answer: %s", dial, reason(err))
-		return
-	}
-	e.clock(dial, answer.Header)
 }
 
-// base requests the list of models at a client's base URL, with the client's credential.
-func (e *exam) base(ctx context.Context, about, url, models string, credential http.Header) {
-	if e.Offline {
-		return
+// baseURLs asks the clients' base URLs for the models, with the client's credential.
+func (e *exam) baseURLs(ctx context.Context) {
+	for _, r := range e.clients {
+		e.base(ctx, r)
+		if r.through == unknown && r.reached {
+			// The refusal of an empty request tells whether llm_cache has seen it.
+			a, err := e.ask(ctx, http.MethodPost, strings.TrimSuffix(r.base, "/")+r.prompt, r.credential)
+			if err == nil {
+				r.through = past
+				for name := range a.header {
+					if strings.HasPrefix(name, "X-Llm-Cache") {
+						r.through = through
+					}
+				}
+			}
+		}
 	}
+}
+
+func (e *exam) base(ctx context.Context, r *route) {
+	about, url := r.client, r.base
 	e.look("%s, where %s goes", url, about)
-	answer, err := e.get(ctx, strings.TrimSuffix(url, "/")+models, credential) //nolint:bodyclose // get has closed it
+	a, err := e.ask(ctx, http.MethodGet, strings.TrimSuffix(url, "/")+r.models, r.credential)
 	if err != nil {
-		var unknown x509.UnknownAuthorityError
+		var stranger x509.UnknownAuthorityError
 		var invalid x509.CertificateInvalidError
 		var name x509.HostnameError
 		var other *tls.CertificateVerificationError
 		switch {
-		case errors.As(err, &unknown):
+		case errors.As(err, &stranger):
 			e.find(about,
 				"the certificate of %s is signed by an authority that is not known here. Run caddy trust, and give Node.js the "+
 					"root: NODE_EXTRA_CA_CERTS.", url)
@@ -62,64 +91,100 @@ func (e *exam) base(ctx context.Context, about, url, models string, credential h
 		}
 		return
 	}
+	r.reached = true
 	switch {
-	case answer.StatusCode >= 300 && answer.StatusCode < 400:
+	case a.empty:
+		e.find(about, "%s answers 200 with nothing: no site has this address, or nothing answers in it.", url)
+	case a.status >= 300 && a.status < 400:
 		e.find(about, "%s redirects to %s, and requests lose their bodies on the way. Use that address.", url,
-			answer.Header.Get("Location"))
-	case answer.StatusCode == http.StatusUnauthorized && len(credential) > 0:
+			a.header.Get("Location"))
+	case a.status == http.StatusUnauthorized && len(r.credential) > 0:
 		e.find(about, "%s refuses the key (401).", url)
-	case answer.StatusCode >= 502 && answer.StatusCode <= 504:
-		e.find(about, "%s answers %d: what stands behind it cannot be reached.", url, answer.StatusCode)
+	case a.status >= 502 && a.status <= 504:
+		e.find(about, "%s answers %d: what stands behind it cannot be reached.", url, a.status)
 	}
-	e.clock(url, answer.Header)
+	e.clock(url, a.header)
 }
 
-// resends asks a running Caddy, if any, for edits that upstreams refused.
-func (e *exam) resends(ctx context.Context, admin string) {
-	if e.Offline || strings.Contains(admin, "/") { // a socket
+// running asks a running Caddy, if any, for the edits that upstreams refused, and for today's turns.
+func (e *exam) running(ctx context.Context) {
+	admin := cmp.Or(e.root.Get("admin.listen").String(), caddy.DefaultAdminListen)
+	if e.root.Get("admin.disabled").Bool() || strings.Contains(admin, "/") { // a socket
+		e.skip("the running Caddy", "its admin API is off, or a socket")
 		return
 	}
-	url := "http://" + cmp.Or(admin, "localhost:2019") + "/metrics"
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	metrics, err := e.read(ctx, "http://"+admin+"/metrics")
 	if err != nil {
+		e.skip("the running Caddy and the day's requests", "no Caddy answers at "+admin)
 		return
 	}
-	answer, err := e.client.Do(r)
-	if err != nil {
-		return // no Caddy runs
-	}
-	defer answer.Body.Close()
 	counts := map[string]float64{}
-	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
-		if rest, ok := strings.CutPrefix(lines.Text(), `caddy_llm_cache_resends_total{outcome="`); ok {
-			outcome, value, _ := strings.Cut(rest, `"} `)
+	for line := range strings.Lines(string(metrics)) {
+		if rest, ok := strings.CutPrefix(line, `caddy_llm_cache_resends_total{outcome="`); ok {
+			outcome, value, _ := strings.Cut(strings.TrimSpace(rest), `"} `)
 			counts[outcome], _ = strconv.ParseFloat(value, 64)
 		}
 	}
-	if len(counts) == 0 {
-		return
+	if len(counts) > 0 {
+		e.look("what upstreams have refused, at %s: %.0f requests were accepted without our edits, %.0f were refused again",
+			admin, counts["accepted"], counts["refused"])
 	}
-	e.look("what upstreams have refused, at %s: %.0f requests were accepted without our edits, %.0f were refused again",
-		url, counts["accepted"], counts["refused"])
 	if n := counts["accepted"]; n > 0 {
 		e.find("edits",
 			"upstreams have refused %.0f requests with our edits and accepted them without. The page says which kinds of "+
 				"edits under Edits: switch those off in the site (expand off, breakpoints off).", n)
 	}
+	var view page.View
+	if raw, err := e.read(ctx, "http://"+admin+"/llm_cache/data"); err == nil && json.Unmarshal(raw, &view) == nil {
+		e.runs, e.today = true, view.Today.Clients
+	}
 }
 
-func (e *exam) get(ctx context.Context, url string, credential http.Header) (*http.Response, error) {
+// read returns the body of a GET request that succeeds.
+func (e *exam) read(ctx context.Context, url string) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}
-	maps.Copy(r.Header, credential)
-	answer, err := e.client.Do(r)
+	answer, err := e.http.Do(r)
 	if err != nil {
 		return nil, err
 	}
-	_ = answer.Body.Close()
-	return answer, nil
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("status %d", answer.StatusCode)
+	}
+	return io.ReadAll(io.LimitReader(answer.Body, 16<<20))
+}
+
+// response is the response to a trial.
+type response struct {
+	status int
+	header http.Header
+	empty  bool // status 200 without a body
+}
+
+// ask sends a GET request, or a POST of an empty object.
+func (e *exam) ask(ctx context.Context, method, url string, credential http.Header) (a response, err error) {
+	var body io.Reader
+	if method == http.MethodPost {
+		body = strings.NewReader("{}")
+	}
+	r, err := http.NewRequestWithContext(ctx, method, url, body)
+	if err != nil {
+		return a, err
+	}
+	maps.Copy(r.Header, credential)
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	got, err := e.http.Do(r)
+	if err != nil {
+		return a, err
+	}
+	defer got.Body.Close()
+	n, _ := got.Body.Read(make([]byte, 1))
+	return response{got.StatusCode, got.Header, got.StatusCode == http.StatusOK && n == 0}, nil
 }
 
 // clock compares the clock with that of a server.

@@ -6,6 +6,11 @@
 package option
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
@@ -21,30 +26,49 @@ var repeatable = map[string]bool{
 	"model": true, "body": true, "user": true, "budget": true, "group": true, "project": true, "user key": true,
 }
 
-// Block parses a block, if there is one.
+// Block parses a block, if there is one. Its error has the mistakes of all options.
 func Block(d *caddyfile.Dispenser, of string, known Options) error {
 	seen := make(map[string]bool, len(known))
+	var mistakes error
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
 		name := d.Val()
+		// An option that fails may stop anywhere in its segment, so each has a dispenser of its own.
+		segment := d.NewFromNextSegment()
+		segment.Next()
 		parse, ok := known[name]
-		if !ok {
-			return d.Errf("unrecognized option %q of %s%s", name, of, suggestion(name, of, known))
-		}
-		if seen[name] && !repeatable[name] && !repeatable[of+" "+name] {
-			return d.Errf("duplicate option %q of %s", name, of)
+		var err error
+		switch {
+		case !ok:
+			err = segment.Errf("unrecognized option %q of %s%s", name, of, suggestion(name, of, known))
+		case seen[name] && !repeatable[name] && !repeatable[of+" "+name]:
+			err = segment.Errf("duplicate option %q of %s", name, of)
+		default:
+			if err = parse(segment); err == nil && segment.Next() {
+				err = segment.Errf("unexpected %q in option %q of %s", segment.Val(), name, of)
+			}
 		}
 		seen[name] = true
-		if err := parse(d); err != nil {
-			return err
-		}
+		mistakes = join(mistakes, err)
 	}
-	return nil
+	return mistakes
+}
+
+// join joins errors in one line. [Checked] repeats an invalid value's error at later options; the repetition, which
+// differs in the line only, is left out.
+func join(all, err error) error {
+	if all == nil || err == nil {
+		return cmp.Or(all, err)
+	}
+	if cause := errors.Unwrap(err); cause != nil && strings.Contains(all.Error(), cause.Error()) {
+		return all
+	}
+	return fmt.Errorf("%w; %w", all, err)
 }
 
 // Alone parses a block without arguments before it.
 func Alone(d *caddyfile.Dispenser, of string, known Options) error {
 	if d.NextArg() {
-		return d.ArgErr()
+		return d.Errf("%s takes no value, got %q: write its options (%s) into a block", of, d.Val(), listed(known))
 	}
 	return Block(d, of, known)
 }

@@ -29,13 +29,15 @@ func suggestion(written, of string, known Options) (text string) {
 		return fmt.Sprintf("; did you mean %q?", near)
 	}
 	if len(names) > 0 && len(names) <= maxListed {
-		text = ", which has " + strings.Join(names, ", ")
+		text = ", which has " + listed(known)
 	}
 	if len(blocks) > 0 {
 		text += "; it belongs in " + strings.Join(blocks, ", or in ")
 	}
 	return text
 }
+
+func listed(known Options) string { return strings.Join(slices.Sorted(maps.Keys(known)), ", ") }
 
 // blocksWith returns the blocks of the syntax that have an option, except those that stand for
 // several alternatives, of which the block that lacks it is one.

@@ -4,6 +4,7 @@
 package option
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -18,15 +19,23 @@ import (
 func Word[T ~string](to *T) Option {
 	return func(d *caddyfile.Dispenser) error {
 		var s string
+		if d.CountRemainingArgs() == 0 {
+			return noValue(d)
+		}
 		if !d.AllArgs(&s) {
 			return d.ArgErr()
 		}
 		if s == "" {
-			return d.Errf("empty value")
+			return noValue(d)
 		}
 		*to = T(s)
 		return nil
 	}
+}
+
+// noValue refuses an option without a value. Caddy puts the values of variables in before it parses.
+func noValue(d *caddyfile.Dispenser) error {
+	return d.Errf("wrong argument count or unexpected line ending after '%s'; an unset {$VARIABLE} is no value", d.Val())
 }
 
 // Number parses a whole number.
@@ -120,11 +129,17 @@ func Parsed(parse func(string) error, what string) Option {
 		name := d.Val()
 		args := d.RemainingArgs()
 		if len(args) == 0 {
-			return d.ArgErr()
+			return noValue(d)
 		}
 		// Several words are more often a mistake in the value, such as 640 MB, than too many values.
 		s := strings.Join(args, " ")
-		if len(args) > 1 || parse(s) != nil {
+		if len(args) > 1 {
+			if joined := strings.Join(args, ""); parse(joined) == nil {
+				what += fmt.Sprintf("; did you mean %s?", joined)
+			}
+			return d.Errf("%s: %q is not %s", name, s, what)
+		}
+		if parse(s) != nil {
 			return d.Errf("%s: %q is not %s", name, s, what)
 		}
 		return nil

@@ -58,12 +58,10 @@ func (p *Place) Warn() {
 		if len(f.Paths) > 0 {
 			fields = append(fields, zap.Strings("paths", f.Paths))
 		}
-		fields = append(fields, zap.String("remedy", f.Remedy))
-		if f.Note {
-			p.log.Info(f.Message, fields...)
-		} else {
-			p.log.Warn(f.Message, fields...)
+		if f.Site != "" {
+			fields = append(fields, zap.String("site", f.Site))
 		}
+		p.log.Warn(f.Message, append(fields, zap.String("remedy", f.Remedy))...)
 	}
 }
 

@@ -119,8 +119,8 @@ func TestExamine(t *testing.T) {
 			global: "&(p) {\nroute {\nllm_cache\ninvoke p\n}\n}", site: "invoke p",
 			want: []string{empty},
 		},
-		"named route in two sites": {global: "&(p) {\nllm_cache\n}\nhttp://a.example {\ninvoke p\n" + proxy +
-			"}\nhttp://b.example {\ninvoke p\n}", site: "respond hello", want: []string{alone}},
+		"named route in two sites": {global: "&(p) {\nllm_cache\n}\nhttp://a.home.arpa {\ninvoke p\n" + proxy +
+			"}\nhttp://b.home.arpa {\ninvoke p\n}", site: "respond hello", want: []string{alone}},
 		"nothing behind": {site: "llm_cache\nheader X-A b", want: []string{empty}},
 		"nothing behind, beside a proxy": {
 			site: "handle /v1/* {\nllm_cache\n}\nhandle {\n" + proxy + "}",
@@ -132,10 +132,10 @@ func TestExamine(t *testing.T) {
 		"a page":                         {site: "llm_cache\nrespond hello", want: []string{noModel}},
 		"simulated":                      {site: "route {\nllm_cache\nmap {host} {x} {\ndefault 1\n}\n" + proxy + "}"},
 		"two sites": {
-			global: "http://a.example {\n" + cached + "}\nhttp://b.example {\n" + cached + "}",
+			global: "http://a.home.arpa {\n" + cached + "}\nhttp://b.home.arpa {\n" + cached + "}",
 			site:   "respond hello",
 		},
-		"two sites, one wrong": {global: "http://a.example {\n" + cached + "}\nhttp://b.example {\nroute {\n" +
+		"two sites, one wrong": {global: "http://a.home.arpa {\n" + cached + "}\nhttp://b.home.arpa {\nroute {\n" +
 			proxy + "llm_cache\n}\n}", site: "respond hello", want: []string{unreached}},
 		"contradiction": {
 			site: "handle /a/* {\nhandle /b/* {\n" + cached + "}\n}",

@@ -16,17 +16,14 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/intercept"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp/rewrite"
 )
 
 // Handler is one handler among the routes of a server.
 type Handler struct {
 	// Name is the name of its module, such as reverse_proxy.
 	Name string
-	// Config is its configuration in JSON, nil once it has been provisioned.
-	Config json.RawMessage
 
-	module    any // the handler itself, or the decoded Config; nil for other modules
+	module    any // the handler itself, provisioned or not; nil of an unknown module
 	place     int // in the order of the configuration
 	site      int // number of the site with its route
 	named     *named
@@ -102,14 +99,14 @@ type tree struct {
 	named          map[string]*named
 	handlers       []*Handler // all handlers
 	prefixes       []string   // paths in matchers
-	public         []bool     // by site, 0 for none: its name may be known on the Internet
+	hosts          [][]string // by site, 0 for none: the names of the site
 	site           int        // the site being read
 	fallback       bool       // routes for errors or responses are being read
 }
 
 // read builds the tree of a server, provisioned or not.
 func read(s *caddyhttp.Server) *tree {
-	t := &tree{named: map[string]*named{}, public: []bool{false}}
+	t := &tree{named: map[string]*named{}, hosts: [][]string{nil}}
 	for name, r := range s.NamedRoutes {
 		if r != nil {
 			t.named[name] = &named{name: name}
@@ -144,10 +141,10 @@ func (t *tree) list(list caddyhttp.RouteList) []*route {
 					continue
 				}
 				if r.site == 0 {
-					r.site = len(t.public)
-					t.public = append(t.public, false)
+					r.site = len(t.hosts)
+					t.hosts = append(t.hosts, nil)
 				}
-				t.public[r.site] = t.public[r.site] || slices.ContainsFunc(*hosts, Public)
+				t.hosts[r.site] = append(t.hosts[r.site], *hosts...)
 			}
 		}
 		outer := t.site
@@ -172,43 +169,25 @@ func (t *tree) list(list caddyhttp.RouteList) []*route {
 // private are the top-level names of sites in private networks.
 var private = []string{"localhost", "local", "internal", "lan", "home", "arpa", "test", "corp", "intranet"}
 
-// Public reports whether the name of a site may be known on the Internet.
-func Public(name string) bool {
+// public reports whether the name of a site may be known on the Internet.
+func public(name string) bool {
 	end := name[strings.LastIndex(name, ".")+1:]
 	return end != name && !strings.Contains(name, "{") && net.ParseIP(name) == nil && !slices.Contains(private, end)
 }
 
-// parse reads a handler from JSON.
+// parse reads a handler from JSON, as far as its module is known here.
 func parse(raw json.RawMessage) *Handler {
-	h := &Handler{Config: raw}
+	h := new(Handler)
 	var head struct {
 		Handler string `json:"handler"`
 	}
 	_ = json.Unmarshal(raw, &head) // even of a configuration that Caddy rejects
 	h.Name = head.Handler
-	switch h.Name {
-	case "subroute":
-		h.module = new(caddyhttp.Subroute)
-	case "invoke":
-		h.module = new(caddyhttp.Invoke)
-	case "reverse_proxy":
-		h.module = new(reverseproxy.Handler)
-	case "intercept":
-		h.module = new(intercept.Intercept)
-	case "rewrite":
-		h.module = new(rewrite.Rewrite)
-	case "llm_cache":
-		h.module = new(cached)
-	default:
-		return h
+	if info, err := caddy.GetModule("http.handlers." + h.Name); err == nil {
+		h.module = info.New()
+		_ = json.Unmarshal(raw, h.module)
 	}
-	_ = json.Unmarshal(raw, h.module)
 	return h
-}
-
-// cached is the part of the configuration of an llm_cache that leads to other handlers.
-type cached struct {
-	Fallback json.RawMessage `json:"fallback"`
 }
 
 // handler adds a handler to the tree, with its routes.
@@ -225,15 +204,14 @@ func (t *tree) handler(h *Handler) *Handler {
 		h.responses = t.responses(m.HandleResponse)
 	case *intercept.Intercept:
 		h.responses = t.responses(m.HandleResponse)
-	case *cached:
-		if len(m.Fallback) > 0 {
-			h.responses = t.otherwise(parse(m.Fallback))
-		}
 	case interface {
-		Fallback() caddyhttp.MiddlewareHandler
+		Fallback() (caddyhttp.MiddlewareHandler, json.RawMessage)
 	}:
-		if f := m.Fallback(); f != nil {
+		// Provisioning removes the raw handler.
+		if f, raw := m.Fallback(); f != nil {
 			h.responses = t.otherwise(&Handler{Name: caddy.GetModuleName(f), module: f})
+		} else if len(raw) > 0 {
+			h.responses = t.otherwise(parse(raw))
 		}
 	}
 	return h
@@ -335,7 +313,7 @@ func (t *tree) matcher(m any) any {
 	return nil
 }
 
-// verdict is a matcher's decision on a request with only the path known.
+// verdict is a matcher's decision on a request with only the path, and perhaps the host, known.
 type verdict int
 
 const (
@@ -344,9 +322,10 @@ const (
 	yes
 )
 
-func (r *route) match(path string) verdict { return anyOf(r.sets, path) }
+// match decides on a request for a host and a path, "" for unknown ones.
+func (r *route) match(host, path string) verdict { return anyOf(r.sets, host, path) }
 
-func anyOf(sets [][]any, path string) verdict {
+func anyOf(sets [][]any, host, path string) verdict {
 	if len(sets) == 0 {
 		return yes
 	}
@@ -354,31 +333,38 @@ func anyOf(sets [][]any, path string) verdict {
 	for _, set := range sets {
 		all := yes
 		for _, m := range set {
-			all = min(all, one(m, path))
+			all = min(all, one(m, host, path))
 		}
 		found = max(found, all)
 	}
 	return found
 }
 
-// one evaluates a matcher. An empty path is an unknown one.
-func one(m any, path string) verdict {
+func one(m any, host, path string) verdict {
 	switch m := m.(type) {
 	case excluded:
 		// Negation swaps yes and no, and leaves maybe.
-		return yes - anyOf(m, path)
+		return yes - anyOf(m, host, path)
+	case *caddyhttp.MatchHost:
+		if host != "" && !strings.Contains(strings.Join(*m, ""), "{") {
+			return decide(m, host, path)
+		}
 	case caddyhttp.MatchPath:
-		if path == "" || strings.Contains(strings.Join(m, ""), "{") {
-			return maybe
+		if path != "" && !strings.Contains(strings.Join(m, ""), "{") {
+			return decide(m, host, path)
 		}
-		r := (&http.Request{URL: &url.URL{Path: path}}).WithContext(context.WithValue(context.Background(),
-			caddy.ReplacerCtxKey, caddy.NewEmptyReplacer()))
-		if ok, err := m.MatchWithError(r); err != nil {
-			return maybe
-		} else if ok {
-			return yes
-		}
-		return no
 	}
 	return maybe
+}
+
+func decide(m caddyhttp.RequestMatcherWithError, host, path string) verdict {
+	r := (&http.Request{Host: host, URL: &url.URL{Path: path}}).WithContext(context.WithValue(context.Background(),
+		caddy.ReplacerCtxKey, caddy.NewEmptyReplacer()))
+	switch ok, err := m.MatchWithError(r); {
+	case err != nil:
+		return maybe
+	case ok:
+		return yes
+	}
+	return no
 }

@@ -82,7 +82,7 @@ func modelName(to *[]ModelName) option.Option {
 	return func(d *caddyfile.Dispenser) error {
 		var m ModelName
 		if !d.AllArgs(&m.From, &m.To) {
-			return d.ArgErr()
+			return d.Err("model: two names are expected, the client's and the upstream's: model claude-* qwen3")
 		}
 		for _, before := range *to {
 			if before.From == m.From {

@@ -55,7 +55,7 @@ func TestHosted(t *testing.T) {
 	n := 0
 	for name, p := range presets {
 		for _, host := range p.hosts {
-			if got := presetAt(host + ":443"); got != name {
+			if got := PresetAt(host + ":443"); got != name {
 				t.Errorf("%s: its host %s is that of %q", name, host, got)
 			}
 		}

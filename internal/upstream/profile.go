@@ -346,12 +346,12 @@ func (p *Profile) At(hostport string) {
 	}
 	if before := p.reached.Load(); before == nil || before.hostport != hostport {
 		hostport = strings.Clone(hostport) // may be a part of the request
-		p.reached.Store(&reachedHost{hostport, presetAt(hostport)})
+		p.reached.Store(&reachedHost{hostport, PresetAt(hostport)})
 	}
 }
 
-// presetAt returns the preset of the API at a host and port.
-func presetAt(hostport string) string {
+// PresetAt returns the preset of the API at a host and port, "" if unknown.
+func PresetAt(hostport string) string {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {
 		host = hostport
@@ -376,4 +376,14 @@ func (p *Profile) provider() string {
 		return at.preset
 	}
 	return ""
+}
+
+// Takes reports whether requests in a format can be sent to a host and port, as they are or translated. A host without
+// a preset may take any.
+func (u *Upstream) Takes(client wire.Format, translate *bool, hostport string) bool {
+	if u == nil || len(u.formats()) == 0 {
+		at := PresetAt(hostport)
+		return at == "" || (&Upstream{Preset: at}).Profile(Options{Translate: new(bool)}).Understands(client)
+	}
+	return u.Profile(Options{Translate: translate}).Understands(client)
 }

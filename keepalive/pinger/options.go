@@ -171,10 +171,7 @@ func jitter(wait time.Duration) time.Duration {
 //	}
 func (k *Options) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the name of the option
-	if d.NextArg() {
-		return d.ArgErr()
-	}
-	return option.Block(d, "keepalive", option.Options{
+	return option.Alone(d, "keepalive", option.Options{
 		"every":      option.Checked(option.Duration(&k.Every), k.Validate),
 		"max_pings":  option.Checked(option.Number(&k.MaxPings), k.Validate),
 		"min_tokens": option.Checked(option.Number(&k.MinTokens), k.Validate),
@@ -193,10 +190,7 @@ func (k *Options) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 //	}
 func (l *Limits) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the name of the option
-	if d.NextArg() {
-		return d.ArgErr()
-	}
-	return option.Block(d, "keepalive", option.Options{
+	return option.Alone(d, "keepalive", option.Options{
 		"hourly":        option.Checked(option.Above(option.Fraction, &l.Hourly), l.Validate),
 		"tenant_hourly": option.Checked(option.Above(option.Fraction, &l.TenantHourly), l.Validate),
 		"in_flight":     option.Checked(option.Above(option.Number, &l.InFlight), l.Validate),

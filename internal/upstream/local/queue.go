@@ -256,6 +256,9 @@ func (q *Queue) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the name of the option
 	if d.NextArg() {
 		q.Name = d.Val()
+		if n, err := strconv.Atoi(q.Name); err == nil {
+			return d.Errf("queue: a name is expected, got %d: write slots %[1]d into its block", n)
+		}
 	}
 	if d.NextArg() {
 		return d.ArgErr()

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -28,6 +29,7 @@ import (
 //	GET    /llm_cache/sessions/{id}   one
 //	DELETE /llm_cache/sessions/{id}   forget one; its next request starts anew
 //	GET    /llm_cache/                the live page
+//	GET    /llm_cache/records         the file of the audit store
 //
 // Features have routes of their own beside these, such as /llm_cache/keepalive.
 //
@@ -60,6 +62,7 @@ func (a *Admin) Routes() []caddy.AdminRoute {
 	return []caddy.AdminRoute{
 		{Pattern: "GET /llm_cache/sessions", Handler: caddy.AdminHandlerFunc(a.list)},
 		{Pattern: "GET /llm_cache/sessions/{id}", Handler: caddy.AdminHandlerFunc(a.get)},
+		{Pattern: "GET /llm_cache/records", Handler: caddy.AdminHandlerFunc(a.records)},
 		{Pattern: "GET /llm_cache/", Handler: caddy.AdminHandlerFunc(a.showPage)},
 		{Pattern: "DELETE /llm_cache/sessions/{id}", Handler: caddy.AdminHandlerFunc(a.remove)},
 	}
@@ -68,6 +71,33 @@ func (a *Admin) Routes() []caddy.AdminRoute {
 func (a *Admin) showPage(w http.ResponseWriter, r *http.Request) error {
 	Dashboard(a.instance).ServeHTTP(w, r)
 	return nil
+}
+
+// Records names the audit store of a running Caddy.
+type Records struct {
+	// Module is the name of the store's module, such as sqlite, "" without a store.
+	Module string `json:"module"`
+	// Path is the file, "" for other stores: a connection string may have a password.
+	Path string `json:"path,omitempty"`
+}
+
+func (a *Admin) records(w http.ResponseWriter, _ *http.Request) error {
+	var of Records
+	running := runningOf(a.instance)
+	running.Lock()
+	if len(running.apps) > 0 {
+		if s := running.apps[0].audit; s != nil {
+			if m, ok := s.(caddy.Module); ok {
+				of.Module = m.CaddyModule().ID.Name()
+			}
+			if path := s.Identity(); filepath.IsAbs(path) {
+				of.Path = path
+			}
+		}
+	}
+	running.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	return json.NewEncoder(w).Encode(of)
 }
 
 // report returns the operator's view of a session as JSON.

@@ -194,3 +194,17 @@ func healthOfRecord(s audit.Stats, trouble string, c *audit.Counters, now time.T
 	}
 	return h
 }
+
+// Totals returns what the sessions in memory have cost, and the number of their requests.
+func Totals(i *shared.Instance) (requests int, cost sessioncache.CostSummary) {
+	now := time.Now()
+	for _, s := range state.Open(i) {
+		for _, session := range s.Page(sessioncache.Newest, maxPage) {
+			for _, c := range session.Report(now).Conversations {
+				requests += c.Requests
+				cost.Add(c.Cost.Units, c.Cost.ClientUnits, c.Cost.USD, c.Cost.ClientUSD)
+			}
+		}
+	}
+	return requests, cost
+}

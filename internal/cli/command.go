@@ -24,11 +24,32 @@ func Root() caddycmd.Command {
 		Usage: "<command> [<flags>] [<path>...]",
 		Short: "Tools around the llm_cache handler",
 		CobraFunc: func(cmd *cobra.Command) {
-			cmd.AddCommand(DashboardCommand(), DemoCommand(), DoctorCommand(), SmoketestCommand(), StatuslineCommand(), UserCommand(),
-				WrapCommand(), estimateCommand(), importCommand(), pricesCommand(), replayCommand(), explainCommand(),
-				report.Command(), compressor.Command())
+			for _, g := range groups() {
+				cmd.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
+				for _, c := range g.commands {
+					c.GroupID = g.title
+					cmd.AddCommand(c)
+				}
+			}
 			cmd.RunE = whichCommand
 		},
+	}
+}
+
+type group struct {
+	title    string
+	commands []*cobra.Command
+}
+
+// groups returns the subcommands in the order of the help.
+func groups() []group {
+	return []group{
+		{"Try it", []*cobra.Command{DemoCommand(), estimateCommand(), WrapCommand()}},
+		{"Run it", []*cobra.Command{
+			DoctorCommand(), SmoketestCommand(), DashboardCommand(), StatuslineCommand(), report.Command(), UserCommand(),
+			pricesCommand(),
+		}},
+		{"Study it", []*cobra.Command{replayCommand(), explainCommand(), importCommand(), compressor.Command()}},
 	}
 }
 

@@ -43,7 +43,8 @@ nothing else of the endpoint. It listens on this machine alone.
 For a team there is the directive llm_cache_dashboard, behind the site's own
 authentication.
 `,
-		Args: cobra.NoArgs,
+		Example: "  caddy llm-cache dashboard",
+		Args:    cobra.NoArgs,
 		RunE: subcommand.Run(func(cmd *cobra.Command, f caddycmd.Flags) error {
 			return serve(cmd, f.String("admin"), f.String("listen"))
 		}),

@@ -44,7 +44,8 @@ another simulated provider. What both would bill is printed as it happens.
 Nothing leaves the machine. The conversation is made up and regular; what your own
 would save is told by estimate.
 `,
-		Args: cobra.NoArgs,
+		Example: "  caddy llm-cache demo",
+		Args:    cobra.NoArgs,
 		RunE: subcommand.Run(func(cmd *cobra.Command, _ caddycmd.Flags) error {
 			_, err := RunDemo(cmd.Context(), cmd.OutOrStdout())
 			return err

@@ -37,8 +37,9 @@ refusal tells whether llm_cache is there. No model is asked, and nothing is chan
 The command fails if it finds anything. Lines that begin with a dot are notes, of
 what may be meant so.
 `,
-		Args: cobra.NoArgs,
-		RunE: subcommand.Run(run),
+		Example: "  caddy llm-cache doctor --config /etc/caddy/Caddyfile",
+		Args:    cobra.NoArgs,
+		RunE:    subcommand.Run(run),
 	}
 	cmd.Flags().String("config", "", "Caddyfile, or configuration in JSON (./Caddyfile, if there is one)")
 	cmd.Flags().Bool("offline", false, "Leave out what takes connections")

@@ -42,6 +42,8 @@ most, and applied to the rest in proportion.
 
 The command fails if there is no conversation.
 `,
+		Example: "  caddy llm-cache estimate" + "\n" +
+			"  caddy llm-cache estimate --requests 0 --json ~/.claude/projects",
 		RunE: subcommand.Run(estimateMain),
 	}
 	cmd.Flags().String("policy", string(pipeline.CostAware), "Policy: observe, eager, cost_aware")

@@ -39,8 +39,9 @@ first: 12.0k→3.0k.
 
 With --svg the conversation is drawn too.
 `,
-		Args: cobra.MinimumNArgs(1),
-		RunE: subcommand.Run(explainMain),
+		Example: "  caddy llm-cache explain --svg conversation.svg traces/a.jsonl",
+		Args:    cobra.MinimumNArgs(1),
+		RunE:    subcommand.Run(explainMain),
 	}
 	cmd.Flags().String("profile", pricing.Profiles()[0], "Simulated provider: "+strings.Join(pricing.Profiles(), ", "))
 	cmd.Flags().String("policy", string(pipeline.CostAware), "Policy: off, observe, eager, cost_aware")

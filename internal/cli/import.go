@@ -24,7 +24,8 @@ and writes each as recordings, a file for each part between two compactions. Wha
 looks like a key or a token is replaced, unless --redact=false; nothing else is:
 the recordings hold what was said and read.
 `,
-		RunE: subcommand.Run(importMain),
+		Example: "  caddy llm-cache import --out traces",
+		RunE:    subcommand.Run(importMain),
 	}
 	cmd.Flags().String("out", "", "Folder to write the recordings to; it is made if need be")
 	cmd.Flags().Bool("redact", true, "Replace what looks like a key or a token")

@@ -39,6 +39,9 @@ func pricesCommand() *cobra.Command {
 Prints the cache rules and prices of all models: those of the program, with the
 members of a models file in their places where one is given.
 `,
+		Example: "  caddy llm-cache prices" + "\n" +
+			"  caddy llm-cache prices check --max-age 45" + "\n" +
+			"  caddy llm-cache prices diff api.json",
 		Args: cobra.MaximumNArgs(1),
 		RunE: subcommand.Run(func(cmd *cobra.Command, f caddycmd.Flags) error {
 			t, err := pricing.ReadPrices(f.Arg(0))

@@ -45,6 +45,8 @@ What the pings cost is part of the cost, but for those after the last request of
 a conversation: what the person did then is not recorded. They are told apart,
 as what is lost if nobody came back.
 `,
+		Example: "  caddy llm-cache import --out traces" + "\n" +
+			"  caddy llm-cache replay --profile anthropic-5m --policy observe,cost_aware traces",
 		Args: cobra.MinimumNArgs(1),
 		RunE: subcommand.Run(replayMain),
 	}

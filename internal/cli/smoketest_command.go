@@ -35,8 +35,9 @@ alone, so that it does not stand in the list of processes.
 
 The command fails if anything is wrong.
 `,
-		Args: cobra.NoArgs,
-		RunE: subcommand.Run(runSmoketest),
+		Example: "  LLM_CACHE_KEY=$ANTHROPIC_API_KEY caddy llm-cache smoketest --url https://llm.example.com --model claude-haiku-4-5",
+		Args:    cobra.NoArgs,
+		RunE:    subcommand.Run(runSmoketest),
 	}
 	cmd.Flags().String("url", "", "Base URL of the site")
 	cmd.Flags().String("model", "", "Model")

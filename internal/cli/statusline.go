@@ -46,7 +46,8 @@ input says which conversation is meant, and tells of its cache where the admin A
 cannot be reached, as behind a proxy on another machine. It never fails; where there
 is nothing to tell, it says so.
 `,
-		Args: cobra.NoArgs,
+		Example: "  caddy llm-cache statusline",
+		Args:    cobra.NoArgs,
 		RunE: subcommand.Run(func(cmd *cobra.Command, f caddycmd.Flags) error {
 			line := StatusLine(cmd.Context(), f.String("admin"), f.String("session"), passed(cmd.InOrStdin()), time.Now())
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), line)

@@ -36,8 +36,9 @@ needs and the block that names the user in the configuration: it has the key's h
 only. With --file the block is appended to the file of the option users_file, which a
 running Caddy reads within 5 seconds. A user who has a key gets one more.
 `,
-		Args: cobra.ExactArgs(1),
-		RunE: subcommand.Run(addUser),
+		Example: "  caddy llm-cache user add anna --group web --file users.caddyfile --url https://llm.example.com",
+		Args:    cobra.ExactArgs(1),
+		RunE:    subcommand.Run(addUser),
 	}
 	add.Flags().String("file", "", "The file of the option users_file to append the user to; it is made if need be")
 	add.Flags().StringSlice("group", nil, "A group of the user; may be repeated")

@@ -7,6 +7,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -14,13 +15,21 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/figure"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
 func names() []string {
@@ -45,13 +54,22 @@ provider. Keys stay where they are: the client sends them, and they are passed o
 Codex takes its key from OPENAI_API_KEY, unless it has a provider of its own.
 
 What stands behind the client's name goes to the client. The exit status is the
-client's.
+client's. A Caddy of its own logs to wrap.log in Caddy's data directory, and is
+followed by a line about what it has saved.
 `,
+		Example: "  caddy llm-cache wrap claude" + "\n" +
+			"  caddy llm-cache wrap --url https://llm.example.com codex exec 'fix the test'",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return caddycmd.WrapCommandFuncForCobra(func(f caddycmd.Flags) (int, error) {
-				return runWrapped(cmd, f.String("url"), args)
-			})(cmd, args)
+			status, err := runWrapped(cmd, cmd.Flag("url").Value.String(), args)
+			if err != nil || status == 0 {
+				return err
+			}
+			cmd.SilenceErrors = true // the client has said why it failed
+			if status == 1 {
+				return errFailed
+			}
+			return caddycmd.WrapCommandFuncForCobra(func(caddycmd.Flags) (int, error) { return status, nil })(cmd, args)
 		},
 	}
 	cmd.Flags().String("url", "",
@@ -60,33 +78,32 @@ client's.
 	return cmd
 }
 
+var errFailed = errors.New("wrap: the client has failed")
+
+// runWrapped runs a client and returns its exit status.
 func runWrapped(cmd *cobra.Command, site string, args []string) (int, error) {
 	i := slices.IndexFunc(clients, func(c client) bool { return c.name == args[0] })
 	if i < 0 {
-		return caddy.ExitCodeFailedStartup, fmt.Errorf("wrap: client must be one of %s, got %q",
-			strings.Join(names(), ", "), args[0])
+		return 0, fmt.Errorf("wrap: client must be one of %s, got %q", strings.Join(names(), ", "), args[0])
 	}
 	c := clients[i]
 	path, err := exec.LookPath(c.program)
 	if err != nil {
-		return caddy.ExitCodeFailedStartup, fmt.Errorf("wrap: %w", err)
+		return 0, fmt.Errorf("wrap: %w", err)
 	}
-	l := &launch{args: slices.Clone(args[1:]), env: os.Environ()}
+	l := &launch{args: slices.Clone(args[1:]), env: os.Environ(), managed: managedSettings()}
 	if len(l.args) > 0 && l.args[0] == "--" {
 		l.args = l.args[1:]
 	}
 	if l.home, err = os.UserHomeDir(); err != nil {
-		return caddy.ExitCodeFailedStartup, fmt.Errorf("wrap: %w", err)
+		return 0, fmt.Errorf("wrap: %w", err)
 	}
 	if l.dir, err = os.Getwd(); err != nil {
-		return caddy.ExitCodeFailedStartup, fmt.Errorf("wrap: %w", err)
+		return 0, fmt.Errorf("wrap: %w", err)
 	}
-	to, err := aim(c, l, site)
+	to, err := aim(cmd.Context(), c, l, site)
 	if err != nil {
-		return caddy.ExitCodeFailedStartup, err
-	}
-	if site == "" {
-		defer func() { _ = caddy.Stop() }()
+		return 0, err
 	}
 	c.set(l, to)
 	child := exec.CommandContext(cmd.Context(), path, l.args...)
@@ -97,24 +114,63 @@ func runWrapped(cmd *cobra.Command, site string, args []string) (int, error) {
 	signal.Notify(interrupts, os.Interrupt)
 	defer signal.Stop(interrupts)
 	err = child.Run()
+	if site == "" {
+		fmt.Fprintln(cmd.ErrOrStderr(), saved(app.Totals(shared.Process)))
+		_ = caddy.Stop()
+	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		return exit.ExitCode(), fmt.Errorf("wrap: %s ended with status %d", c.name, exit.ExitCode())
+		return max(1, exit.ExitCode()), nil // -1 after a signal
 	}
 	if err != nil {
-		return caddy.ExitCodeFailedStartup, fmt.Errorf("wrap: %w", err)
+		return 0, fmt.Errorf("wrap: %w", err)
 	}
-	return caddy.ExitCodeSuccess, nil
+	return 0, nil
 }
 
+// saved describes what the requests of a private instance have saved.
+func saved(requests int, c sessioncache.CostSummary) string {
+	if requests == 0 {
+		return "llm_cache: no request of the client came through. caddy llm-cache doctor looks for the reason."
+	}
+	in := "in 1 request"
+	if requests > 1 {
+		in = fmt.Sprintf("in %d requests", requests)
+	}
+	if c.ClientUnits <= 0 {
+		return "llm_cache: " + in + " nothing was billed"
+	}
+	what, less := "saved", c.ClientUSD-c.USD
+	share := 1 - c.Units/c.ClientUnits
+	if share < 0 {
+		what, share, less = "cost more:", -share, -less
+	}
+	if c.ClientUSD <= 0 {
+		return fmt.Sprintf("llm_cache: %s %s %s", what, figure.Percent(share), in)
+	}
+	return fmt.Sprintf("llm_cache: %s %s (%s) %s", what, figure.Cents(less), figure.Percent(share), in)
+}
+
+// reachTime bounds the wait for a connection to a site.
+const reachTime = 3 * time.Second
+
 // aim returns the target of a client: the site, or a private instance, which it starts.
-func aim(c client, l *launch, site string) (target, error) {
-	if name := c.elsewhere(l); name != "" {
-		return target{}, fmt.Errorf("wrap: %s is set, so that %s uses no base URL: unset it", name, c.name)
+func aim(ctx context.Context, c client, l *launch, site string) (target, error) {
+	if why := c.elsewhere(l, site != ""); why != "" {
+		return target{}, fmt.Errorf("wrap: requests of %s would not go through llm_cache: %s", c.name, why)
 	}
 	if site != "" {
-		if _, err := parse(site); err != nil {
+		u, err := parse(site)
+		if err != nil {
 			return target{}, fmt.Errorf("wrap: --url: %w", err)
 		}
+		ctx, cancel := context.WithTimeout(ctx, reachTime)
+		defer cancel()
+		// Clients repeat requests for minutes before they give up.
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address(u))
+		if err != nil {
+			return target{}, fmt.Errorf("wrap: --url: nothing answers at %s: %w", site, err)
+		}
+		_ = conn.Close()
 		site = strings.TrimSuffix(site, "/")
 		return target{base: site + c.version, site: site}, nil
 	}
@@ -122,16 +178,25 @@ func aim(c client, l *launch, site string) (target, error) {
 	if err != nil {
 		return target{}, fmt.Errorf("wrap: base URL of %s: %w", c.name, err)
 	}
-	address, err := private(u)
+	listen, err := private(u)
 	if err != nil {
 		return target{}, err
 	}
 	// The path and a password stay. The client sends both.
 	base := *u
-	base.Scheme, base.Host = "http", address
+	base.Scheme, base.Host = "http", listen
 	api, _ := url.Parse(c.api)
 	return target{base: strings.TrimSuffix(base.String(), "/"), official: u.Scheme == api.Scheme && u.Host == api.Host},
 		nil
+}
+
+// address returns the host and port of a URL.
+func address(u *url.URL) string {
+	port := "80"
+	if u.Scheme == "https" {
+		port = "443"
+	}
+	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port))
 }
 
 func parse(base string) (*url.URL, error) {
@@ -162,16 +227,16 @@ var presets = map[string]string{
 	"generativelanguage.googleapis.com": `"upstream":{"preset":"gemini"},`,
 }
 
-func config(upstream *url.URL, address string) []byte {
-	transport, port := `{"protocol":"http"}`, "80"
+func config(upstream *url.URL, listen string) []byte {
+	transport := `{"protocol":"http"}`
 	if upstream.Scheme == "https" {
-		transport, port = `{"protocol":"http","tls":{}}`, "443"
+		transport = `{"protocol":"http","tls":{}}`
 	}
-	dial := net.JoinHostPort(upstream.Hostname(), cmp.Or(upstream.Port(), port))
 	return fmt.Appendf(nil,
-		`{"admin":{"disabled":true,"config":{"persist":false}},"logging":{"logs":{"default":{"level":"ERROR"}}},
+		`{"admin":{"disabled":true,"config":{"persist":false}},"logging":{"logs":{"default":{"level":"WARN","writer":{"output":"file","filename":%q}}}},
 	"apps":{"http":{"servers":{"wrap":{"listen":[%q],"automatic_https":{"disable":true},"routes":[{"handle":[
 		{%s"handler":"llm_cache"},
 		{"handler":"reverse_proxy","upstreams":[{"dial":%q}],"headers":{"request":{"set":{"Host":[%q]}}},"transport":%s}]}]}}}}}`,
-		address, presets[upstream.Hostname()], dial, upstream.Host, transport)
+		filepath.Join(option.DataDir(), "wrap.log"), listen, presets[upstream.Hostname()], address(upstream), upstream.Host,
+		transport)
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -20,6 +21,19 @@ import (
 type launch struct {
 	args, env []string
 	home, dir string
+	managed   string // the file of Claude Code's managed settings
+}
+
+// managedSettings returns the file of settings that an administrator imposes on Claude Code.
+// Source: code.claude.com/docs/en/settings, 2026-11-28.
+func managedSettings() string {
+	switch runtime.GOOS {
+	case "darwin":
+		return "/Library/Application Support/ClaudeCode/managed-settings.json"
+	case "windows":
+		return `C:\Program Files\ClaudeCode\managed-settings.json`
+	}
+	return "/etc/claude-code/managed-settings.json"
 }
 
 type target struct {
@@ -32,8 +46,9 @@ type client struct {
 	name, program string
 	// api is the client's default base URL. version is the end of it that a site's address needs, too.
 	api, version string
-	// elsewhere returns a setting that disables base URLs, or "".
-	elsewhere func(l *launch) string
+	// elsewhere returns the setting by which requests go past a base URL of ours, in words with the
+	// remedy, or "". A site serves any provider, a private instance one.
+	elsewhere func(l *launch, site bool) string
 	// base returns the configured base URL, or "".
 	base func(l *launch) string
 	// set changes the launch to send requests to the target.
@@ -42,12 +57,10 @@ type client struct {
 
 var clients = []client{
 	{"claude", "claude", "https://api.anthropic.com", "", claudeElsewhere, claudeBase, setClaude},
-	{"codex", "codex", "https://api.openai.com/v1", "/v1", nowhere, codexBase, setCodex},
-	{"opencode", "opencode", "https://api.anthropic.com/v1", "/v1", nowhere, opencodeBase, setOpencode},
+	{"codex", "codex", "https://api.openai.com/v1", "/v1", codexElsewhere, codexBase, setCodex},
+	{"opencode", "opencode", "https://api.anthropic.com/v1", "/v1", opencodeElsewhere, opencodeBase, setOpencode},
 	{"gemini", "gemini", "https://generativelanguage.googleapis.com", "", geminiElsewhere, geminiBase, setGemini},
 }
-
-func nowhere(*launch) string { return "" }
 
 func (l *launch) getenv(name string) string {
 	for _, pair := range slices.Backward(l.env) {
@@ -107,11 +120,15 @@ func claudeEnv(l *launch, name string) (value string, inSettings bool) {
 	return l.getenv(name), false
 }
 
-func claudeElsewhere(l *launch) string {
+func claudeElsewhere(l *launch, _ bool) string {
 	for _, name := range []string{"CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY"} {
 		if value, _ := claudeEnv(l, name); hasOption(value) {
-			return name
+			return name + " is set: unset it"
 		}
+	}
+	raw, _ := os.ReadFile(l.managed)
+	if base := gjson.GetBytes(raw, "env."+anthropicBase).String(); base != "" {
+		return fmt.Sprintf("%s sets %s to %s, which no other setting overrides: change it there", l.managed, anthropicBase, base)
 	}
 	return ""
 }
@@ -198,6 +215,24 @@ func codexProvider(settings map[string]string) string {
 	return ""
 }
 
+// codexElsewhere looks for a profile with a provider of its own, which goes before settings on the
+// command line.
+func codexElsewhere(l *launch, _ bool) string {
+	settings := codexSettings(l)
+	profile := settings["profile"]
+	for i, arg := range l.args {
+		if value, joined := strings.CutPrefix(arg, "--profile="); joined {
+			profile = value
+		} else if (arg == "--profile" || arg == "-p") && i+1 < len(l.args) {
+			profile = l.args[i+1]
+		}
+	}
+	if p := settings["profiles."+profile+".model_provider"]; profile != "" && p != "" {
+		return fmt.Sprintf("the profile %s has model_provider = %q: take the line out of it", profile, p)
+	}
+	return ""
+}
+
 func codexBase(l *launch) string {
 	settings := codexSettings(l)
 	if p := codexProvider(settings); p != "" {
@@ -233,7 +268,8 @@ func setCodex(l *launch, to target) {
 
 const opencodeContent = "OPENCODE_CONFIG_CONTENT"
 
-func opencodeBase(l *launch) string {
+// opencodeSetting returns a setting of opencode's configurations, "" if none has it.
+func opencodeSetting(l *launch, path string) string {
 	sources := append(make([]string, 0, 4), l.getenv(opencodeContent))
 	for _, path := range []string{
 		filepath.Join(l.dir, "opencode.json"), l.getenv("OPENCODE_CONFIG"), filepath.Join(l.home, ".config", "opencode",
@@ -243,12 +279,29 @@ func opencodeBase(l *launch) string {
 		sources = append(sources, string(raw))
 	}
 	for _, config := range sources {
-		if base := gjson.Get(config, "provider.anthropic.options.baseURL").String(); base != "" {
-			return base
+		if value := gjson.Get(config, path).String(); value != "" {
+			return value
 		}
 	}
 	return ""
 }
+
+func opencodeElsewhere(l *launch, site bool) string {
+	model := opencodeSetting(l, "model")
+	for i, arg := range l.args {
+		if (arg == "--model" || arg == "-m") && i+1 < len(l.args) {
+			model = l.args[i+1]
+		}
+	}
+	provider, _, named := strings.Cut(model, "/")
+	if !named || provider == "anthropic" || site && (provider == "openai" || provider == "google") {
+		return ""
+	}
+	return fmt.Sprintf("its model is %s, and only models of the provider anthropic go through, or with --url those of "+
+		"openai and google", model)
+}
+
+func opencodeBase(l *launch) string { return opencodeSetting(l, "provider.anthropic.options.baseURL") }
 
 func setOpencode(l *launch, to target) {
 	config := map[string]any{}
@@ -304,10 +357,24 @@ func geminiEnv(l *launch, name string) string {
 	return ""
 }
 
-func geminiElsewhere(l *launch) string {
+func geminiElsewhere(l *launch, _ bool) string {
 	const vertex = "GOOGLE_GENAI_USE_VERTEXAI"
 	if hasOption(geminiEnv(l, vertex)) {
-		return vertex
+		return vertex + " is set: unset it"
+	}
+	for _, path := range []string{
+		filepath.Join(l.dir, ".gemini", "settings.json"), filepath.Join(l.home, ".gemini", "settings.json"),
+	} {
+		raw, _ := os.ReadFile(path)
+		// Logins go to Google's Code Assist, which has no base URL.
+		switch auth := gjson.GetBytes(raw, "security.auth.selectedType").String(); auth {
+		case "":
+			continue
+		case "gemini-api-key", "gateway":
+			return ""
+		default:
+			return fmt.Sprintf(`security.auth.selectedType in %s is %q: write "gemini-api-key"`, path, auth)
+		}
 	}
 	return ""
 }

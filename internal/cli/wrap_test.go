@@ -6,6 +6,8 @@ package cli
 import (
 	"bytes"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -16,6 +18,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
 // Each client is a program that prints its arguments and environment.
@@ -34,6 +38,8 @@ func TestWrap(t *testing.T) {
 	t.Setenv("PATH", dir)
 	t.Setenv("HOME", dir)
 	t.Setenv("ANTHROPIC_BASE_URL", "")
+	site := httptest.NewServer(http.NotFoundHandler())
+	defer site.Close()
 	start := func(args ...string) (string, error) {
 		cmd := WrapCommand()
 		var out bytes.Buffer
@@ -45,10 +51,10 @@ func TestWrap(t *testing.T) {
 		return out.String(), err
 	}
 	for name, want := range map[string]string{
-		"claude":   "http://box:8080||\narg -p\narg --url\narg --help\n",
-		"codex":    "arg model_providers.llm_cache.base_url=\"http://box:8080/v1\"\n",
-		"opencode": `"google":{"options":{"baseURL":"http://box:8080/v1beta"}}`,
-		"gemini":   "||http://box:8080\narg -p\narg --url\narg --help\n",
+		"claude":   site.URL + "||\narg -p\narg --url\narg --help\n",
+		"codex":    "arg model_providers.llm_cache.base_url=\"" + site.URL + "/v1\"\n",
+		"opencode": `"google":{"options":{"baseURL":"` + site.URL + `/v1beta"}}`,
+		"gemini":   "||" + site.URL + "\narg -p\narg --url\narg --help\n",
 	} {
 		// The client's own flags may have the names of wrap's.
 		for _, args := range [][]string{
@@ -56,15 +62,19 @@ func TestWrap(t *testing.T) {
 			{name, "--", "-p", "--url", "--help"},
 			{"--", name, "-p", "--url", "--help"},
 		} {
-			said, err := start(append([]string{"--url", "http://box:8080/"}, args...)...)
+			said, err := start(append([]string{"--url", site.URL + "/"}, args...)...)
 			if err != nil || !strings.Contains(said, want) || !strings.HasSuffix(said, "arg -p\narg --url\narg --help\n") {
 				t.Errorf("%q: %v, got\n%swant %q", args, err, said, want)
 			}
 		}
 	}
-	if _, err := start("--url", "http://box:8080", "claude", "fail"); err == nil ||
-		!strings.Contains(err.Error(), "status 7") {
-		t.Errorf("a client that failed: %v", err)
+	// Caddy's main function turns this error into the exit status.
+	if _, err := start("--url", site.URL, "claude", "fail"); err == nil || !strings.Contains(err.Error(), "status 7") {
+		t.Errorf("a client that failed: got %v, want its status 7", err)
+	}
+	site.Close()
+	if _, err := start("--url", site.URL, "claude"); err == nil || !strings.Contains(err.Error(), "nothing answers at "+site.URL) {
+		t.Errorf("a site that is down: got %v, want an error that names it", err)
 	}
 	if _, err := start("emacs"); err == nil || !strings.Contains(err.Error(), "must be one of claude") {
 		t.Errorf("a client that is none: %v", err)
@@ -204,6 +214,27 @@ func TestBaseURL(t *testing.T) {
 			client: "gemini", env: []string{"GOOGLE_GENAI_USE_VERTEXAI=true"},
 			elsewhere: "GOOGLE_GENAI_USE_VERTEXAI",
 		},
+		"gemini with a login": {
+			client: "gemini", files: map[string]string{".gemini/settings.json": `{"security":{"auth":{"selectedType":"oauth-personal"}}}`},
+			elsewhere: `settings.json is "oauth-personal": write "gemini-api-key"`,
+		},
+		"gemini with a key": {
+			client:  "gemini",
+			files:   map[string]string{".gemini/settings.json": `{"security":{"auth":{"selectedType":"gemini-api-key"}}}`},
+			wantEnv: map[string]string{geminiVariable: "http://to"},
+		},
+		"claude, managed settings": {
+			client: "claude", files: map[string]string{"managed.json": `{"env":{"ANTHROPIC_BASE_URL":"http://gw"}}`},
+			elsewhere: "managed.json sets ANTHROPIC_BASE_URL to http://gw",
+		},
+		"codex, a profile with a provider": {
+			client: "codex", args: []string{"--profile", "x", "exec"}, files: map[string]string{".codex/config.toml": custom},
+			elsewhere: `the profile x has model_provider = "other"`,
+		},
+		"opencode, another provider": {
+			client: "opencode", args: []string{"run", "-m", "openrouter/qwen"},
+			elsewhere: "its model is openrouter/qwen",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			home := t.TempDir()
@@ -223,13 +254,16 @@ func TestBaseURL(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			l := &launch{args: fill(c.args), env: fill(c.env), home: home, dir: filepath.Join(home, "work")}
+			l := &launch{
+				args: fill(c.args), env: fill(c.env), home: home, dir: filepath.Join(home, "work"),
+				managed: filepath.Join(home, "managed.json"),
+			}
 			of := clients[slices.IndexFunc(clients, func(of client) bool { return of.name == c.client })]
-			if got := of.elsewhere(l); got != c.elsewhere {
+			if got := of.elsewhere(l, false); (got != "") != (c.elsewhere != "") || !strings.Contains(got, c.elsewhere) {
 				t.Errorf("elsewhere: got %q, want %q", got, c.elsewhere)
 			}
 			if c.elsewhere != "" {
-				if _, err := aim(of, l, "http://box"); err == nil || !strings.Contains(err.Error(), c.elsewhere) {
+				if _, err := aim(t.Context(), of, l, ""); err == nil || !strings.Contains(err.Error(), c.elsewhere) {
 					t.Errorf("got %v, want an error that names %s", err, c.elsewhere)
 				}
 				return
@@ -272,6 +306,25 @@ func TestFirstParty(t *testing.T) {
 		got := map[string]string{assume: l.getenv(assume), search: l.getenv(search)}
 		if !maps.Equal(got, c.want) {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+func TestSaved(t *testing.T) {
+	for want, c := range map[string]struct {
+		requests int
+		cost     sessioncache.CostSummary
+	}{
+		"llm_cache: no request of the client came through. caddy llm-cache doctor looks for the reason.": {},
+		"llm_cache: saved $0.31 (25.0 %) in 41 requests":                                                 {41, sessioncache.CostSummary{Units: 3, ClientUnits: 4, USD: 0.93, ClientUSD: 1.24}},
+		"llm_cache: saved 25.0 % in 1 request":                                                           {1, sessioncache.CostSummary{Units: 3, ClientUnits: 4}},
+		"llm_cache: cost more: $0.10 (10.0 %) in 2 requests": {
+			2, sessioncache.CostSummary{Units: 11, ClientUnits: 10, USD: 1.1, ClientUSD: 1},
+		},
+		"llm_cache: in 1 request nothing was billed": {requests: 1},
+	} {
+		if got := saved(c.requests, c.cost); got != want {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }

@@ -39,8 +39,9 @@ The model is a folder with config.json, tokenizer.json and model.safetensors, of
 a token classifier such as Microsoft's LLMLingua-2 ones, or that of a server
 (docs/guides/lingua.md). With --text the shortened text alone is printed.
 `,
-		Args: cobra.ExactArgs(1),
-		RunE: subcommand.Run(run),
+		Example: "  caddy llm-cache lingua --server http://127.0.0.1:8090 --rate 0.6 notes.txt",
+		Args:    cobra.ExactArgs(1),
+		RunE:    subcommand.Run(run),
 	}
 	cmd.Flags().String("model", "", "Folder of a model to run in the process")
 	cmd.Flags().String("server", "", "URL of a server to ask instead")

@@ -4,6 +4,7 @@
 package integration_test
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
+	auditreport "github.com/caddy-llm-cache/caddy-llm-cache/internal/app/report"
 )
 
 // audited loads a site with an audit store, given in JSON.
@@ -150,6 +152,32 @@ func TestAuditOff(t *testing.T) {
 	p.post("/v1/messages", conversation(1, false), "User-Agent", "public/1")
 	if r := turns(t, path, 1); r[0].Client != "public" {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestReportOfRunningCaddy: the report reads the store of the running Caddy, wherever it is.
+func TestReportOfRunningCaddy(t *testing.T) {
+	u := newUpstream(t, answerMessage)
+	p := start(t, "respond 204")
+	run := func() (string, error) {
+		cmd := auditreport.Command()
+		var out bytes.Buffer
+		cmd.SetOut(&out)
+		cmd.SetErr(io.Discard)
+		cmd.SetArgs([]string{"--admin", p.admin, "--by", "client"})
+		err := cmd.ExecuteContext(t.Context())
+		return out.String(), err
+	}
+	p.adminDo(http.MethodGet, "/config/", nil) // is up
+	if _, err := run(); err == nil || !strings.Contains(err.Error(), "keeps no records") {
+		t.Errorf("without a store: got %v, want an error that says so", err)
+	}
+	path := filepath.Join(t.TempDir(), "elsewhere.db")
+	p.audited(plain(u), sqliteAt(path, ""))
+	p.post("/v1/messages", conversation(1, false), "User-Agent", "gardener/1")
+	turns(t, path, 1)
+	if out, err := run(); err != nil || !strings.Contains(out, "gardener") {
+		t.Errorf("got %v, %s, want a line of the client gardener", err, out)
 	}
 }
 

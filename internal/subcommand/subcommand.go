@@ -7,18 +7,11 @@ package subcommand
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 )
 
-// Run makes a function what cobra runs. Caddy logs its error, and the exit status is 1 then.
+// Run makes a function what cobra runs. Its error becomes a line that begins with "Error:", and the
+// exit status 1. Caddy's own wrapper logs errors, as JSON where there is no terminal.
 func Run(f func(cmd *cobra.Command, flags caddycmd.Flags) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		return caddycmd.WrapCommandFuncForCobra(func(flags caddycmd.Flags) (int, error) {
-			if err := f(cmd, flags); err != nil {
-				return caddy.ExitCodeFailedStartup, err
-			}
-			return caddy.ExitCodeSuccess, nil
-		})(cmd, args)
-	}
+	return func(cmd *cobra.Command, _ []string) error { return f(cmd, caddycmd.Flags{FlagSet: cmd.Flags()}) }
 }

@@ -4,10 +4,13 @@
 package report
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"strings"
 	"time"
@@ -18,6 +21,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/subcommand"
 )
 
@@ -35,13 +39,16 @@ them. A turn counts in each group of its user, as in the groups' budgets, and on
 in the total.
 
 The store is a SQLite file, a file of JSON lines (.jsonl), or a PostgreSQL
-connection string or URL; by default the SQLite file in Caddy's data directory.
+connection string or URL; by default the file of the Caddy that runs on this machine,
+or else the SQLite file in Caddy's data directory.
 
 With --format csv a spreadsheet can read it: a line for each group, with costs in
 US dollars and in uncached input tokens. --format json has the same and more.
 
 With --html a page with charts is written, too. It needs nothing but itself.
 `,
+		Example: "  caddy llm-cache report --since 1d --by user,model\n" +
+			"  caddy llm-cache report --since 30d --by project --format csv",
 		Args: cobra.NoArgs,
 		RunE: subcommand.Run(run),
 	}
@@ -49,7 +56,8 @@ With --html a page with charts is written, too. It needs nothing but itself.
 	cmd.Flags().String("by", "user", "What to group by, separated by commas: "+strings.Join(Keys, ", "))
 	cmd.Flags().String("format", "text", "How to print the report: text, json, csv")
 	cmd.Flags().String("store", "",
-		"SQLite file, .jsonl file, or PostgreSQL connection string or URL. Default: the SQLite file in Caddy's data directory")
+		"SQLite file, .jsonl file, or PostgreSQL connection string or URL. Default: the file of the running Caddy")
+	cmd.Flags().String("admin", caddy.DefaultAdminListen, "Address of the running Caddy's admin API")
 	cmd.Flags().String("html", "", "File to write a page with charts to")
 	cmd.Flags().Bool("json", false, "The same as --format json")
 	return cmd
@@ -68,15 +76,7 @@ func run(cmd *cobra.Command, f caddycmd.Flags) error {
 	if write == nil {
 		return fmt.Errorf("format must be text, json or csv, got %q", format)
 	}
-	name := f.String("store")
-	if name == "" {
-		name = app.DefaultAuditPath()
-	}
-	source, err := Open(name)
-	if errors.Is(err, fs.ErrNotExist) && f.String("store") == "" {
-		return fmt.Errorf("report: no turn is on record in %s. The global option llm_cache { audit sqlite } has Caddy "+
-			"keep records; --store names another store: %w", name, err)
-	}
+	source, err := open(cmd.Context(), f.String("store"), f.String("admin"))
 	if err != nil {
 		return err
 	}
@@ -95,6 +95,55 @@ func run(cmd *cobra.Command, f caddycmd.Flags) error {
 		}
 	}
 	return write(s, cmd.OutOrStdout())
+}
+
+// adminTime bounds the wait for the admin API.
+const adminTime = time.Second
+
+// open opens the named store, or else that of the running Caddy, or else the default one.
+func open(ctx context.Context, name, admin string) (audit.Source, error) {
+	if name != "" {
+		return Open(name)
+	}
+	records, err := ask(ctx, admin)
+	if err != nil { // no Caddy is running
+		records = app.Records{Module: "sqlite", Path: app.DefaultAuditPath()}
+	}
+	switch {
+	case records.Module == "":
+		return nil, fmt.Errorf("report: the Caddy at %s keeps no records. The global option llm_cache { audit } has it do so", admin)
+	case records.Path == "":
+		return nil, fmt.Errorf("report: the Caddy at %s keeps its records in %s: give its connection string by --store",
+			admin, records.Module)
+	}
+	source, err := Open(records.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("report: no turn is on record in %s. The global option llm_cache { audit } has Caddy "+
+			"keep records; --store names another store: %w", records.Path, err)
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("report: %w. Run the command as the user of the service", err)
+	}
+	return source, err
+}
+
+// ask asks a running Caddy for its audit store.
+func ask(ctx context.Context, admin string) (of app.Records, err error) {
+	ctx, cancel := context.WithTimeout(ctx, adminTime)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+"/llm_cache/records", nil)
+	if err != nil {
+		return of, fmt.Errorf("report: admin: %w", err)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return of, err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return of, fmt.Errorf("report: the admin API at %s answers %s", admin, answer.Status)
+	}
+	return of, json.NewDecoder(io.LimitReader(answer.Body, 1<<16)).Decode(&of)
 }
 
 // writers are the formats of the report.

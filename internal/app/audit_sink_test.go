@@ -106,7 +106,7 @@ func TestBudgetsReadAgain(t *testing.T) {
 	at := time.Now()
 	source := &cutSource{records: []audit.Record{
 		{At: at, Turns: 1, Kind: audit.KindTurn, Tenant: "a", User: "a", USD: 1},
-		{At: at, Turns: 1, Kind: audit.KindTurn, Tenant: "a", User: "anna", USD: 2},
+		{At: at, Turns: 1, Kind: audit.KindTurn, Tenant: "a", User: "anna", Groups: []string{"web"}, USD: 2},
 		{At: at, Turns: 1, Kind: audit.KindTurn, Tenant: "b", User: "ben", Outcome: audit.Refused},
 	}}
 	sink := NewSink(shared.Process, func() (audit.Store, error) { return source, nil }, audit.Options{}, false,

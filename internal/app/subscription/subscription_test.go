@@ -42,8 +42,10 @@ func TestRead(t *testing.T) {
 			"anthropic-ratelimit-unified-5h-reset: "+unix(time.Hour)), Windows{
 			{"claude 5h", 0.42, in(time.Hour), "allowed"}, {"claude 7d", 0.3, in(48 * time.Hour), "allowed_warning"},
 		}},
-		{"an unknown window", header("anthropic-ratelimit-unified-7d_moon-utilization: 1.02"),
-			Windows{{Name: "claude 7d_moon", Used: 1.02}}},
+		{
+			"an unknown window", header("anthropic-ratelimit-unified-7d_moon-utilization: 1.02"),
+			Windows{{Name: "claude 7d_moon", Used: 1.02}},
+		},
 		{"Codex", header("x-codex-primary-used-percent: 12.5", "x-codex-primary-window-minutes: 300",
 			"x-codex-primary-reset-at: "+unix(time.Hour), "x-codex-primary-reset-after-seconds: 7",
 			"x-codex-secondary-used-percent: 84", "x-codex-secondary-window-minutes: 10080",
@@ -55,9 +57,11 @@ func TestRead(t *testing.T) {
 		{"nothing that anyone has used", header("x-codex-primary-used-percent: 0"), nil},
 		{"no numbers", header("anthropic-ratelimit-unified-5h-utilization: much", "anthropic-ratelimit-unified-7d-utilization: NaN",
 			"anthropic-ratelimit-unified-8d-utilization: -1", "x-codex-primary-used-percent: ", "x-disk-used-percent: 9"), nil},
-		{"out of bounds", header("anthropic-ratelimit-unified-"+long+"-utilization: 1e99",
-			"anthropic-ratelimit-unified-"+long+"-status: <b>\x1b[0m", "anthropic-ratelimit-unified-"+long+"-reset: 1e300"),
-			Windows{{Name: ("claude " + long)[:maxWord], Used: maxUsed, Status: "_b___0m"}}},
+		{
+			"out of bounds", header("anthropic-ratelimit-unified-"+long+"-utilization: 1e99",
+				"anthropic-ratelimit-unified-"+long+"-status: <b>\x1b[0m", "anthropic-ratelimit-unified-"+long+"-reset: 1e300"),
+			Windows{{Name: ("claude " + long)[:maxWord], Used: maxUsed, Status: "_b___0m"}},
+		},
 	} {
 		if got := Read(c.from, now); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s:\n%+v, want\n%+v", c.name, got, c.want)

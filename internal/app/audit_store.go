@@ -172,6 +172,20 @@ func (l *lateStore) Each(ctx context.Context, since time.Time, f func(*audit.Rec
 	return l.check(s, source.Each(ctx, since, f))
 }
 
+// Recent implements audit.RecentSource.
+func (l *lateStore) Recent(ctx context.Context, f audit.Filter) ([]audit.Turn, error) {
+	s, err := l.get()
+	if err != nil {
+		return nil, err
+	}
+	source, ok := s.(audit.Source)
+	if !ok {
+		return nil, errForgets
+	}
+	turns, err := audit.Recent(ctx, source, f)
+	return turns, l.check(s, err)
+}
+
 // Close implements audit.Store.
 func (l *lateStore) Close() error {
 	l.mu.Lock()

@@ -401,7 +401,7 @@ func TestLedger(t *testing.T) {
 	}
 	var view string
 	p.adminDo(http.MethodGet, "/llm_cache/data", &view)
-	for _, person := range gjson.Get(view, "today.people").Array() {
+	for _, person := range gjson.Get(view, `today.dimensions.#(key=="user").sums`).Array() {
 		if person.Get("name").Str == "ledger" {
 			b := person.Get("billed")
 			got := figures{

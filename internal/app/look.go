@@ -25,8 +25,10 @@ const shownSessions = 60
 func Dashboard(i *shared.Instance) *page.Page {
 	return shared.Part(i, func() *page.Page {
 		return page.New(page.Source{
-			Look: func() page.View { return look(i) }, Records: func() audit.Source { return records(i) },
-			Recent: func(f audit.Filter) []audit.Turn { return turnsOf(i).today.Recent(f) },
+			Look:    func() page.View { return look(i) },
+			Today:   func() audit.Period { return turnsOf(i).today.Today() },
+			Records: func() audit.Source { return records(i) },
+			Recent:  func(f audit.Filter) []audit.Turn { return turnsOf(i).today.Recent(f) },
 		})
 	})
 }

@@ -19,8 +19,9 @@ import (
 
 // Source gives the page its data.
 type Source struct {
-	// Look returns the view of this moment.
-	Look func() View
+	// Look returns the view of this moment, and Today its sums alone.
+	Look  func() View
+	Today func() audit.Period
 	// Records returns the audit store, nil if there is none that can be read.
 	Records func() audit.Source
 	// Recent returns the turns in memory that a filter selects, the latest first.
@@ -65,8 +66,8 @@ const (
 	// viewers cost the store a twentieth of its time at most.
 	fresh    = time.Minute
 	fairness = 20
-	// patience bounds the time for an answer.
-	patience = 30 * time.Second
+	// patience bounds the time for an answer. A large store takes a minute for 60 days.
+	patience = 2 * time.Minute
 	// maxAnswers bounds the answers in memory.
 	maxAnswers = 64
 	// maxTurns bounds the turns of an answer.
@@ -96,7 +97,8 @@ func newAnswers(s Source) *answers {
 }
 
 func (a *answers) serve(w http.ResponseWriter, r *http.Request, name string) {
-	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	// The answer is of use to the next viewer, even if this one has left.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), patience)
 	defer cancel()
 	q := r.URL.Query()
 	var (
@@ -163,8 +165,8 @@ func (e storeError) Error() string {
 // period returns the sums of a range.
 func (a *answers) period(ctx context.Context, name string) (any, error) {
 	if name == today || name == "" {
-		v := a.source.Look()
-		return &v.Today, nil
+		p := a.source.Today()
+		return &p, nil
 	}
 	for _, r := range Ranges {
 		if r.Name != name {

@@ -61,7 +61,7 @@ func TestRanges(t *testing.T) {
 	}
 	from := audit.Source(store)
 	p := New(Source{
-		Look:    func() View { return View{Today: audit.Period{Total: &audit.Sum{Turns: 7}}} },
+		Today:   func() audit.Period { return audit.Period{Total: &audit.Sum{Turns: 7}} },
 		Records: func() audit.Source { return from },
 		Recent:  func(f audit.Filter) []audit.Turn { return []audit.Turn{{User: f.User, Reason: "in memory"}} },
 	})

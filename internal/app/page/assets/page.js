@@ -125,7 +125,7 @@ function showStrip() {
 	const rate = view ? share(failed, all) : 0;
 	items.push(["Refused", t.refused ? "slow" : "ok", plain.format(t.refused), "#errors"]);
 	items.push(["Failed", rate > 0.5 && failed > 4 ? "failing" : rate > 0.1 && failed > 4 ? "slow" : "ok", `${plain.format(t.failed + t.interrupted)} of ${plain.format(t.turns)}`, "#errors"]);
-	put($("strip"), items.map(([name, state, text, to]) => el("li", { class: state }, el("a", { href: $(to.slice(1)).hidden ? "#today" : to, "data-k": "strip " + name }, el("span", { class: "dot " + state }), name + " ", el("b", {}, text), state === "failing" || state === "slow" ? el("span", { class: "hidden" }, " " + state) : ""))));
+	put($("strip"), items.map(([name, state, text, to]) => el("li", { class: state }, el("a", { href: $(to.slice(1)).hidden ? "#today" : to, "data-k": "strip " + name }, el("span", { class: "dot " + state }), el("span", {}, name), el("b", {}, text), state === "failing" || state === "slow" ? el("span", { class: "hidden" }, " " + state) : ""))));
 	const w = worth(t), title = `${items.some((i) => i[1] === "failing") ? "⚠ " : ""}${amount(w, w.saved)} saved · llm_cache`;
 	if (document.title !== title) document.title = title;
 }
@@ -230,7 +230,7 @@ const causes = {
 	messages: "history rewritten", edit: "an edit of ours", unknown: "not known",
 };
 const remedies = {
-	expired: ["People pause for longer than the cache lives: ", code("keepalive"), " keeps it warm."],
+	expired: ["People pause for longer than the cache lives: ", code("keepalive"), " keeps it warm where that pays."],
 	model: ["Models change within conversations, and each has a cache of its own."],
 	tools: ["Tools change within conversations, as when an MCP server connects late: start servers before the first request."],
 	system: ["System prompts change within conversations: keep dates and changing texts out of them."],
@@ -284,10 +284,10 @@ function showGroups() {
 	if (!period.dimensions.some((d) => d.key === by)) by = period.dimensions[0].key;
 	const all = sums(by), seen = all.filter((s) => found(s.name));
 	if (!all.length) {
-		return [el("div", { class: "empty" }, el("strong", {}, "Nothing to count yet"), report ? "No turn is on record." : "Point a client at a site with llm_cache. For Claude Code:",
+		return [el("div", { id: "rows", role: "tabpanel", "aria-labelledby": "tab-" + by, class: "empty" }, el("strong", {}, "Nothing to count yet"), report ? "No turn is on record." : "Point a client at a site with llm_cache. For Claude Code:",
 			!report && el("pre", { tabindex: 0 }, code("ANTHROPIC_BASE_URL=https://your-site.example claude")))];
 	}
-	const observed = period.total.would_save !== 0, most = open.groups || words ? 500 : 12;
+	const observed = period.total.would_save !== 0, most = open.groups || words ? 500 : phone.matches ? 5 : 12;
 	const columns = [
 		{ name: nameOf(by), v: (s) => s.name }, { name: "Saved, net", n: true, v: (s) => worth(s).saved }, observed && { name: "Would save", n: true, v: (s) => worth(s).would },
 		{ name: "Billed", n: true, v: (s) => worth(s).actual }, { name: "Read from cache", n: true, v: (s) => share(s.billed.read, prompt(s.billed)) }, { name: "Turns", n: true, v: (s) => s.turns },
@@ -497,6 +497,8 @@ async function choose(name) {
 		return show();
 	}
 	document.body.setAttribute("aria-busy", "true");
+	const was = $("status").textContent;
+	status("reading the record", "");
 	try {
 		const p = await ask("period?range=" + name);
 		if (range === name) period = p;
@@ -505,6 +507,7 @@ async function choose(name) {
 		return;
 	} finally {
 		document.body.removeAttribute("aria-busy");
+		if ($("status").textContent === "reading the record") status(was, was === "live" ? "live" : "");
 	}
 	show();
 }

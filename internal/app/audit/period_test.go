@@ -86,7 +86,8 @@ func TestRecentOnRecord(t *testing.T) {
 	}
 	for _, f := range []Filter{
 		{User: "p0", Since: now.Add(-4 * time.Hour), Limit: 7},
-		{Session: "s4", Since: now.Add(-100 * time.Minute), Limit: 50}, {User: "p1", Session: "s0", Limit: 5},
+		{Session: "s4", Since: now.Add(-100 * time.Minute), Limit: 50},
+		{User: "p1", Session: "s0", Limit: 5},
 	} {
 		got, err := Recent(t.Context(), store, f)
 		want, err2 := Recent(t.Context(), all, f)

@@ -231,7 +231,8 @@ func (s *SQLite) Recent(ctx context.Context, f Filter) ([]Turn, error) {
 }
 
 func (s *SQLite) each(ctx context.Context, f func(*Record) error, condition string, args ...any) error {
-	rows, err := s.db.QueryContext(ctx, "SELECT "+columnList+" FROM turns WHERE "+condition, args...)
+	rows, err := s.db.QueryContext(ctx, "SELECT "+columnList+" FROM turns WHERE "+condition, //nolint:gosec // values are parameters
+		args...)
 	if err != nil {
 		return s.failed(err)
 	}

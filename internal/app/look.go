@@ -33,11 +33,11 @@ func Dashboard(i *shared.Instance) *page.Page {
 	})
 }
 
-// records returns the first audit store that can be read, nil without one.
+// records returns the first open audit store that can be read, nil without one.
 func records(i *shared.Instance) audit.Source {
 	for _, s := range sinksOf(i).All() {
-		if source, err := s.store.source(); err == nil && source != nil {
-			return source
+		if s.store.reads.Load() {
+			return s.store
 		}
 	}
 	return nil

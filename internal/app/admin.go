@@ -28,7 +28,7 @@ import (
 //	GET    /llm_cache/sessions        a page of sessions, the newest first
 //	GET    /llm_cache/sessions/{id}   one
 //	DELETE /llm_cache/sessions/{id}   forget one; its next request starts anew
-//	GET    /llm_cache/                the live page
+//	GET    /llm_cache/                the live page, and its data: data, events, period, turns, csv
 //	GET    /llm_cache/records         the file of the audit store
 //
 // Features have routes of their own beside these, such as /llm_cache/keepalive.

@@ -23,6 +23,7 @@ type lateStore struct {
 	open   func() (audit.Store, error)
 	logger *zap.Logger
 	strict atomic.Bool // damaged files are left to the operator
+	reads  atomic.Bool // the open store can be read again
 
 	opening, writing fault
 
@@ -74,6 +75,8 @@ func (l *lateStore) opened(strict bool) (audit.Store, error) {
 		return nil, err
 	}
 	l.store = store
+	_, reads := store.(audit.Source)
+	l.reads.Store(reads)
 	return store, nil
 }
 
@@ -105,6 +108,7 @@ func (l *lateStore) mend(err error) bool {
 	if l.store != nil {
 		_ = l.store.Close() // fails like every call on a damaged file
 		l.store = nil
+		l.reads.Store(false)
 	}
 	damaged, failed := d.SetAside()
 	if failed != nil {
@@ -170,6 +174,20 @@ func (l *lateStore) Each(ctx context.Context, since time.Time, f func(*audit.Rec
 		return errForgets
 	}
 	return l.check(s, source.Each(ctx, since, f))
+}
+
+// Recent implements audit.RecentSource.
+func (l *lateStore) Recent(ctx context.Context, f audit.Filter) ([]audit.Turn, error) {
+	s, err := l.get()
+	if err != nil {
+		return nil, err
+	}
+	source, ok := s.(audit.Source)
+	if !ok {
+		return nil, errForgets
+	}
+	turns, err := audit.Recent(ctx, source, f)
+	return turns, l.check(s, err)
 }
 
 // Close implements audit.Store.

@@ -24,14 +24,31 @@ const shownSessions = 60
 
 // Dashboard returns the live page of an instance.
 func Dashboard(i *shared.Instance) *page.Page {
-	return shared.Part(i, func() *page.Page { return page.New(func() page.View { return look(i) }) })
+	return shared.Part(i, func() *page.Page {
+		return page.New(page.Source{
+			Look:    func() page.View { return look(i) },
+			Today:   func() audit.Period { return turnsOf(i).today.Today() },
+			Records: func() audit.Source { return records(i) },
+			Recent:  func(f audit.Filter) []audit.Turn { return turnsOf(i).today.Recent(f) },
+		})
+	})
+}
+
+// records returns the first open audit store that can be read, nil without one.
+func records(i *shared.Instance) audit.Source {
+	for _, s := range sinksOf(i).All() {
+		if s.store.reads.Load() {
+			return s.store
+		}
+	}
+	return nil
 }
 
 func look(i *shared.Instance) page.View {
 	now := time.Now()
 	v := page.View{
 		Now: now, Today: turnsOf(i).today.Today(), Queues: []page.Queue{},
-		Sessions: page.Sessions{List: []page.Session{}},
+		Sessions: page.Sessions{List: []page.Session{}}, Stored: records(i) != nil,
 	}
 	states := state.Open(i)
 	type used struct {
@@ -103,11 +120,13 @@ func sessionOf(r sessioncache.SessionSummary, identify func(session string) audi
 		read, prompt = read+l.Total.Read, prompt+l.Total.Prompt()
 		cost.Add(l.Cost.Units, l.Cost.ClientUnits, l.Cost.USD, l.Cost.ClientUSD)
 		cost.WouldSave, cost.WouldSaveUSD = cost.WouldSave+l.Cost.WouldSave, cost.WouldSaveUSD+l.Cost.WouldSaveUSD
-		for _, n := range l.Breaks {
+		for cause, n := range l.Breaks {
 			s.Misses += n
+			add(&s.Breaks, cause, n)
 		}
 		for stage, n := range l.Ledger {
 			s.Edits += n
+			add(&s.Stages, stage, n)
 			if stage == "prune" || stage == "fold_inputs" || stage == "fold_replaced" {
 				s.Folded += n
 			}
@@ -117,6 +136,7 @@ func sessionOf(r sessioncache.SessionSummary, identify func(session string) audi
 	if prompt > 0 {
 		s.Read = float64(read) / float64(prompt)
 	}
+	cost.Units, cost.USD = cost.Units+s.Internal, cost.USD+s.InternalUSD
 	// Without prices, savings are in units of an uncached token.
 	if s.Priced = cost.ClientUSD > 0; s.Priced {
 		s.Saved, s.Would = cost.ClientUSD-cost.USD, cost.WouldSaveUSD
@@ -141,6 +161,13 @@ func sessionOf(r sessioncache.SessionSummary, identify func(session string) audi
 		s.Until, s.Lifetime = &until, l.TTLSeconds
 	}
 	return s
+}
+
+func add(to *map[string]int, name string, n int) {
+	if *to == nil {
+		*to = map[string]int{}
+	}
+	(*to)[name] += n
 }
 
 // healthOf returns the state of a session store. trouble is the last failure of its backend.

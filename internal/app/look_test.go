@@ -64,3 +64,19 @@ func TestLongModelOnPage(t *testing.T) {
 		t.Errorf("it shows %d bytes", n)
 	}
 }
+
+// A session's saving is what all other savings are: net of its pings.
+func TestSessionBearsItsPings(t *testing.T) {
+	r := sessioncache.SessionSummary{Conversations: []sessioncache.ConversationSummary{{
+		Cost:   sessioncache.CostSummary{Units: 100, ClientUnits: 300, USD: 1, ClientUSD: 3},
+		Breaks: map[string]int{"model": 2}, Ledger: map[string]int{"prune": 4},
+	}, {Breaks: map[string]int{"model": 1, "tools": 1}}}}
+	s := sessionOf(r, func(string) audit.Identity { return audit.Identity{Internal: 50, InternalUSD: 0.5} })
+	if s.Saved != 1.5 || !s.Priced || s.Misses != 4 || s.Breaks["model"] != 3 || s.Breaks["tools"] != 1 || s.Stages["prune"] != 4 {
+		t.Errorf("got %+v", s)
+	}
+	r.Conversations[0].Cost.ClientUSD = 0
+	if s := sessionOf(r, func(string) audit.Identity { return audit.Identity{Internal: 50} }); s.Saved != 150 || s.Priced {
+		t.Errorf("without a price: got %+v", s)
+	}
+}

@@ -23,6 +23,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/page"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/subcommand"
 )
 
@@ -87,7 +88,7 @@ func Handler(admin string) (http.Handler, error) {
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(to)
 			_, name := path.Split(r.In.URL.Path)
-			r.Out.URL.Path, r.Out.URL.RawPath, r.Out.URL.RawQuery = folder+name, "", ""
+			r.Out.URL.Path, r.Out.URL.RawPath, r.Out.URL.RawQuery = folder+name, "", r.In.URL.RawQuery
 			r.Out.Host = to.Host
 			r.Out.Header = http.Header{"Accept": r.In.Header["Accept"]}
 		},
@@ -108,7 +109,7 @@ func Handler(admin string) (http.Handler, error) {
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			http.Error(w, "it can only be looked at", http.StatusMethodNotAllowed)
 		// Other paths belong to the endpoint, not to the page.
-		case name != "" && name != "data" && name != "events" && !strings.HasPrefix(name, "page-"):
+		case !page.Serves(name):
 			http.NotFound(w, r)
 		default:
 			proxy.ServeHTTP(w, r)

@@ -18,7 +18,7 @@ func TestOnlyThePage(t *testing.T) {
 		if r.Header.Get("Cookie") != "" || r.Header.Get("Origin") != "" {
 			t.Errorf("got %v", r.Header)
 		}
-		_, _ = io.WriteString(w, r.URL.Path)
+		_, _ = io.WriteString(w, r.URL.RequestURI())
 	}))
 	defer admin.Close()
 	h, err := Handler(strings.TrimPrefix(admin.URL, "http://"))
@@ -34,6 +34,7 @@ func TestOnlyThePage(t *testing.T) {
 		{"[::1]:2020", http.MethodHead, "/data", http.StatusOK},
 		{"127.0.0.1:2020", http.MethodGet, "/events", http.StatusOK},
 		{"127.0.0.1:2020", http.MethodGet, "/page-0123456789ab.js", http.StatusOK},
+		{"127.0.0.1:2020", http.MethodGet, "/period?range=7d", http.StatusOK},
 		{"rebound.example:2020", http.MethodGet, "/", http.StatusForbidden},
 		{"", http.MethodGet, "/", http.StatusForbidden},
 		{"127.0.0.1:2020", http.MethodDelete, "/data", http.StatusMethodNotAllowed},
@@ -51,6 +52,9 @@ func TestOnlyThePage(t *testing.T) {
 		h.ServeHTTP(w, r)
 		if w.Code != c.want {
 			t.Errorf("%s %s%s: status %d, not %d: %s", c.method, c.host, c.path, w.Code, c.want, w.Body)
+		}
+		if got := w.Body.String(); c.method == http.MethodGet && w.Code == http.StatusOK && got != "/llm_cache"+c.path {
+			t.Errorf("%s asks for %s", c.path, got)
 		}
 	}
 }

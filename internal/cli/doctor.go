@@ -104,7 +104,7 @@ type exam struct {
 	servers map[string]*caddyhttp.Server // its servers
 	report  routes.Report                // on them
 	clients []*route                     // of those that have a base URL
-	today   []audit.Sum                  // the turns by client, of the running Caddy
+	today   []*audit.Sum                 // the turns by client, of the running Caddy
 	runs    bool                         // a Caddy with llm_cache runs
 }
 

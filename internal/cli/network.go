@@ -136,7 +136,7 @@ func (e *exam) running(ctx context.Context) {
 	}
 	var view page.View
 	if raw, err := e.read(ctx, "http://"+admin+"/llm_cache/data"); err == nil && json.Unmarshal(raw, &view) == nil {
-		e.runs, e.today = true, view.Today.Clients
+		e.runs, e.today = true, view.Today.Of("client")
 	}
 }
 

@@ -141,7 +141,7 @@ func (e *exam) day(r *route) string {
 	if u, err := url.Parse(r.base); err != nil || !e.runs || !r.here && !loopback(u.Hostname()) {
 		return ""
 	}
-	i := slices.IndexFunc(e.today, func(s audit.Sum) bool { return s.Name == r.program })
+	i := slices.IndexFunc(e.today, func(s *audit.Sum) bool { return s.Name == r.program })
 	if i < 0 || e.today[i].Turns == 0 {
 		return ", no request today"
 	}

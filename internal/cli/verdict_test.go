@@ -20,8 +20,8 @@ func TestVerdicts(t *testing.T) {
 	answers := transport(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == "/llm_cache/data":
-			_, _ = io.WriteString(w, `{"today":{"clients":[{"name":"claude-code","turns":38,`+
-				`"billed":{"read":96,"uncached":4}},{"name":"codex","turns":1,"billed":{"uncached":9}}]}}`)
+			_, _ = io.WriteString(w, `{"today":{"dimensions":[{"key":"client","sums":[{"name":"claude-code","turns":38,`+
+				`"billed":{"read":96,"uncached":4}},{"name":"codex","turns":1,"billed":{"uncached":9}}]}]}}`)
 		case r.URL.Host == "far.example.com" && r.Method == http.MethodPost:
 			w.Header().Set("X-Llm-Cache-Bypass", "unreadable")
 			w.WriteHeader(http.StatusBadRequest)

@@ -401,7 +401,7 @@ func TestLedger(t *testing.T) {
 	}
 	var view string
 	p.adminDo(http.MethodGet, "/llm_cache/data", &view)
-	for _, person := range gjson.Get(view, "today.people").Array() {
+	for _, person := range gjson.Get(view, `today.dimensions.#(key=="user").sums`).Array() {
 		if person.Get("name").Str == "ledger" {
 			b := person.Get("billed")
 			got := figures{
@@ -412,6 +412,16 @@ func TestLedger(t *testing.T) {
 				t.Errorf("page: got %+v, want %+v", got, want)
 			}
 		}
+	}
+	var csv, turns string
+	p.adminDo(http.MethodGet, "/llm_cache/csv?by=user&range=7d", &csv)
+	p.adminDo(http.MethodGet, "/llm_cache/turns?user=ledger&range=7d", &turns)
+	if line := fmt.Sprintf("\nledger,%.0f,", want.turns); !gjson.Get(view, "stored").Bool() || !strings.Contains(csv, line) {
+		t.Errorf("page: want a line %q in %q", line, csv)
+	}
+	n := gjson.Get(turns, `#(kind=="turn")#|#`).Num + gjson.Get(turns, `#(kind=="side")#|#`).Num
+	if n != want.turns {
+		t.Errorf("page: got %v turns of the user, want %v", n, want.turns)
 	}
 	if got := 1000 * gjson.Get(view, `budgets.#(name=="ledger").share`).Num; math.Abs(got-want.dollars) > 1e-9 {
 		t.Errorf("budget: got $%v, want $%v of %s", got, want.dollars, gjson.Get(view, "budgets").Raw)

@@ -17,16 +17,18 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
 
 // largestPage bounds the page in all, in bytes.
-const largestPage = 150 << 10
+const largestPage = 60 << 10
 
 // spends returns a user's conversation with that many turns, each with a result of several KB.
 func spends(model string, turns int) string {
@@ -107,8 +109,9 @@ func TestPageEmpty(t *testing.T) {
 	v.open(t, "http://"+at+"/", "html[data-ready]")
 	v.look(t, "empty", "light")
 	for element, want := range map[string]string{
-		"#share": "No request has come yet", "#rows": "Nothing to count yet",
-		"#list": "No conversation is held", "#health": "no request has been answered yet",
+		"#share": "No request has come yet", "#groups": "Nothing to count yet",
+		"#sessions": "No conversation is held", "#system": "no request has been answered yet",
+		"#strip": "Upstreams", "#basis": "there is no audit store",
 	} {
 		if text := v.text(t, element); !strings.Contains(text, want) {
 			t.Errorf("%s says %q", element, text)
@@ -129,22 +132,26 @@ func TestPage(t *testing.T) {
 	admin := o.dashboard(t)
 	v.open(t, "http://"+admin+"/llm_cache/", "html[data-ready]")
 	v.await(t,
-		`document.querySelectorAll("#list tbody tr").length >= 4 && `+
+		`document.querySelectorAll("#sessions tbody tr").length >= 4 && `+
 			`document.querySelector("#queues").textContent.includes("2 waiting")`)
 	v.look(t, "page", "light", "dark")
 	for element, all := range map[string][]string{
+		"#strip": {"Upstreams", "2 of 2 slots busy", "2 waiting", "Stores", "well", "Refused", "Failed"},
 		"#today": {
-			"Saved today", "of the $", "that the clients' own bytes would have cost", "would have been saved",
-			"measured, at list prices", "unpriced", "Saved in tokens", "estimated",
+			"Saved today", "of the $", "that the clients' own bytes would have cost", "measured, at list prices", "unpriced",
+			"Saved in tokens", "estimated", "First token", "p50; p95", "Added time",
 		},
-		"#rows": {"anna", "dora", "Digits stand for a key without a name"},
-		"#list": {"anna", "eve", "other model", "as written", "folded, missed", "would be", "unpriced", "~"},
-		"#standings": {
+		"#todo":     {"ben", "requests are refused until", "would have been saved", "No price is known of qwen3-coder", "Digits stand for"},
+		"#groups":   {"anna", "dora", "Users", "Projects", "Models", "Clients"},
+		"#sessions": {"anna", "eve", "other model", "as written", "folded, missed", "would be", "unpriced", "~"},
+		"#budgets": {
 			"anna", "of $40.00 a day", "ben", "requests are refused", "nightly-build", "soft: nothing is refused",
 			"of $400.00 a month",
 		},
+		"#errors": {"Upstream overloaded", "status 529", "claude-opus-4-6"},
+		"#causes": {"Saved by stage", "prune", "Saved by folds", "Cache misses", "lifetime over", "Latency", "added time", "p95"},
 		"#queues": {"2 of 2 slots busy, 2 waiting", "eve: 1 ", "nightly-build: "},
-		"#health": {"Upstream 127.0.0.1:", "last answer at", "in memory", "turns wait to be written", "may be pinged"},
+		"#system": {"Upstream 127.0.0.1:", "last answer at", "in memory", "turns wait to be written", "may be pinged"},
 	} {
 		text := v.text(t, element)
 		for _, want := range all {
@@ -154,22 +161,6 @@ func TestPage(t *testing.T) {
 		}
 	}
 
-	// By keys alone: to the sessions, and the third of the four groupings.
-	var skip, by string
-	v.run(t, "keys", chromedp.Evaluate(`document.activeElement.blur()`, nil), chromedp.KeyEvent(kb.Tab),
-		chromedp.Evaluate(`document.activeElement.className`, &skip),
-		chromedp.Focus("#tab-people", chromedp.ByQuery), chromedp.KeyEvent(kb.ArrowRight+kb.ArrowRight+kb.ArrowRight),
-		chromedp.Evaluate(`document.activeElement.id + document.activeElement.getAttribute("aria-selected")`, &by))
-	if rows := v.text(t, "#rows"); skip != "skip" || by != "tab-clientstrue" || !strings.Contains(rows, "claude-code") {
-		t.Errorf("the first key leads to %q, the right arrow, twice, to %q, and shows %s", skip, by, rows)
-	}
-	var html string
-	v.run(t, "what it holds", chromedp.Evaluate(`document.documentElement.outerHTML`, &html))
-	for _, secret := range []string{"sk-", "Fix the build", "some code", "You are an agent"} {
-		if strings.Contains(html, secret) {
-			t.Errorf("the page holds %q", secret)
-		}
-	}
 	var paint float64
 	v.run(t, "first paint", chromedp.Evaluate(`performance.getEntriesByName("first-contentful-paint")[0].startTime`,
 		&paint))
@@ -179,6 +170,23 @@ func TestPage(t *testing.T) {
 		t.Errorf("%d bytes were loaded, of %d at most: %s", n, largestPage, asJSON(v.bytes))
 	}
 
+	// By keys alone: to the sessions, and the fourth of the five groupings.
+	var skip, by string
+	v.run(t, "keys", chromedp.Evaluate(`document.activeElement.blur()`, nil), chromedp.KeyEvent(kb.Tab),
+		chromedp.Evaluate(`document.activeElement.className`, &skip),
+		chromedp.Focus("#tab-user", chromedp.ByQuery), chromedp.KeyEvent(kb.ArrowRight+kb.ArrowRight+kb.ArrowRight),
+		chromedp.Evaluate(`document.activeElement.id + document.activeElement.getAttribute("aria-selected")`, &by))
+	if rows := v.text(t, "#rows"); skip != "skip" || by != "tab-modeltrue" || !strings.Contains(rows, "claude-opus-4-6") {
+		t.Errorf("the first key leads to %q, the right arrow, three times, to %q, and shows %s", skip, by, rows)
+	}
+	v.explore(t)
+	var html string
+	v.run(t, "what it holds", chromedp.Evaluate(`document.documentElement.outerHTML`, &html))
+	for _, secret := range []string{"sk-", "Fix the build", "some code", "You are an agent"} {
+		if strings.Contains(html, secret) {
+			t.Errorf("the page holds %q", secret)
+		}
+	}
 	o.pictures(t, v)
 
 	// A reload ends the stream, which reconnects by itself.
@@ -191,7 +199,7 @@ func TestPage(t *testing.T) {
 	}
 	v.await(t,
 		`window.said.some((s) => s.startsWith("not connected")) && document.querySelector("#status").textContent === `+
-			`"live" && document.querySelector("#standings").textContent.includes("of $60.00 a day")`)
+			`"live" && document.querySelector("#budgets").textContent.includes("of $60.00 a day")`)
 
 	site, err := url.Parse(o.url)
 	if err != nil {
@@ -210,7 +218,7 @@ func TestPage(t *testing.T) {
 	v.open(t, "http://"+strained+"/", "html[data-ready]")
 	v.look(t, "strained", "dark")
 	for element, want := range map[string]string{
-		"#list": "9 folded, missed 3 times", "#health": "failing",
+		"#sessions": "9 folded, missed 3 times", "#system": "failing", "#strip": "somebody-with", "#todo": "fails",
 		"#status": "live", "#saved": "−$",
 	} {
 		if text := v.text(t, element); !strings.Contains(text, want) {
@@ -218,6 +226,66 @@ func TestPage(t *testing.T) {
 		}
 	}
 	v.fine(t, admin, site.Host, strained)
+}
+
+// explore does what a lead does on the page: other times, sorting, searching, a spreadsheet, turns of a user and of a
+// session.
+func (v *viewer) explore(t *testing.T) {
+	t.Helper()
+	press := func(k string) { v.run(t, k, chromedp.Click(`[data-k="`+k+`"]`, chromedp.ByQuery)) }
+	press("by user")
+	press("range 7d")
+	v.await(t, `document.querySelector("#today-title").textContent === "Saved in 7 days" && !document.body.hasAttribute("aria-busy")`)
+	if text := v.text(t, "#chart"); !strings.Contains(text, "Cost by day") {
+		t.Errorf("the chart of 7 days says %q", text)
+	}
+	press("range month")
+	v.await(t, `document.querySelector("#today-title").textContent === "Saved this month"`)
+	press("range today")
+
+	press("sort groups 0") // the names from Z on
+	press("sort groups 0")
+	var names []string
+	v.run(t, "names", chromedp.Evaluate(
+		`[...document.querySelectorAll("#rows tbody tr td:first-child .name")].map((n) => n.textContent)`, &names))
+	if !slices.IsSorted(names) || len(names) < 6 {
+		t.Errorf("sorted by name: %q", names)
+	}
+	v.run(t, "search", chromedp.SendKeys("#search", "ANNA", chromedp.ByQuery))
+	var rows, sessions int
+	v.run(t, "found", chromedp.Evaluate(`document.querySelectorAll("#rows tbody tr").length`, &rows),
+		chromedp.Evaluate(`document.querySelectorAll("#sessions tbody tr").length`, &sessions),
+		chromedp.Evaluate(`document.querySelector("#search").value = "";
+			document.querySelector("#search").dispatchEvent(new Event("input"))`, nil))
+	if rows != 1 || sessions != 1 {
+		t.Errorf("a search for anna finds %d users and %d sessions, want one of each", rows, sessions)
+	}
+	var csv string
+	v.run(t, "csv", chromedp.Evaluate(`fetch(document.querySelector("[data-k=csv]").href).then((r) => r.text())`, &csv,
+		func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
+	if !strings.HasPrefix(csv, "user,turns,") || !strings.Contains(csv, "\nanna,") {
+		t.Errorf("the spreadsheet has %q", csv)
+	}
+
+	press("user anna")
+	v.await(t, `document.querySelectorAll("#turns tbody tr").length > 20`)
+	v.look(t, "turns", "light", "dark")
+	for _, want := range []string{"Folds", "lifetime over", "% read", "completed", "on record"} {
+		if text := v.text(t, "#turns"); !strings.Contains(text, want) {
+			t.Errorf("anna's turns say nothing of %q: %s", want, text)
+		}
+	}
+	press("close")
+	v.run(t, "a session", chromedp.Evaluate(`[...document.querySelectorAll("#sessions .link")].find((n) =>
+		n.textContent === "anna").click()`, nil))
+	v.await(t, `document.querySelectorAll("#turns tbody tr").length > 5`)
+	for _, want := range []string{"A session of anna", "Edits in force", "Cache misses", "other model 1", "Last decision"} {
+		if text := v.text(t, "#turns"); !strings.Contains(text, want) {
+			t.Errorf("anna's session says nothing of %q: %s", want, text)
+		}
+	}
+	v.run(t, "escape", chromedp.KeyEvent(kb.Escape))
+	v.await(t, `!document.querySelector("#turns").open`)
 }
 
 // strained serves the page with long, large and bad data.
@@ -251,7 +319,8 @@ func (o *office) strained(t *testing.T, admin string) (at string) {
 		"state": "failing", "of": long + ".example.com:443",
 		"note": "requests in a row without an answer: 12345; last answer at 2026-11-23 02:00:00",
 	})
-	maps.Copy(first("today", "people"), map[string]any{"name": long, "usd": 1234567.8, "client_usd": 1.0})
+	users := first("today", "dimensions")["sums"].([]any)[0].(map[string]any)
+	maps.Copy(users, map[string]any{"name": long, "usd": 1234567.8, "client_usd": 1.0})
 	total := data["today"].(map[string]any)["total"].(map[string]any)
 	total["usd"] = 1234567.89
 	event := "data: " + asJSON(data) + "\n\n"
@@ -328,10 +397,26 @@ func TestReportPage(t *testing.T) {
 	}))
 	t.Cleanup(s.Close)
 	at := s.Listener.Addr().String()
-	v.open(t, s.URL+"/", "table")
+	v.open(t, s.URL+"/", "html[data-ready]")
 	v.look(t, "report", "light", "dark")
+	for element, all := range map[string][]string{
+		"#today": {"Saved", "Cost by day", " to ", "First token"}, "#groups": {"anna", "CSV"},
+		"#causes": {"Saved by stage", "Saved by folds", "Cache misses", "Latency"}, "#errors": {"Upstream overloaded"},
+	} {
+		for _, want := range all {
+			if text := v.text(t, element); !strings.Contains(text, want) {
+				t.Errorf("%s says nothing of %q: %s", element, want, text)
+			}
+		}
+	}
+	var csv string
+	v.run(t, "csv", chromedp.Evaluate(`decodeURIComponent(document.querySelector("[data-k=csv]").href)`, &csv))
+	if !strings.Contains(csv, "user,turns,") || !strings.Contains(csv, "anna,") {
+		t.Errorf("the spreadsheet has %q", csv)
+	}
 	v.fine(t, at)
-	if n := v.weighs(at); n == 0 || n > largestPage {
+	// The data comes on top.
+	if n := v.weighs(at); n < 30<<10 || n > largestPage+30<<10 {
 		t.Errorf("%d bytes were loaded", n)
 	}
 }

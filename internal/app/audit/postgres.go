@@ -217,10 +217,25 @@ func (p *Postgres) Prune(ctx context.Context, before time.Time) (int64, error) {
 
 // Each implements Source.
 func (p *Postgres) Each(ctx context.Context, since time.Time, f func(*Record) error) error {
+	return p.each(ctx, f, "at >= $1 ORDER BY at", since)
+}
+
+// Recent implements RecentSource.
+func (p *Postgres) Recent(ctx context.Context, f Filter) ([]Turn, error) {
+	condition, args := f.where(f.Since, func(n int) string { return fmt.Sprintf("$%d", n) })
+	turns := []Turn{}
+	err := p.each(ctx, func(r *Record) error {
+		turns = append(turns, r.turn(whole))
+		return nil
+	}, condition, args...)
+	return turns, err
+}
+
+func (p *Postgres) each(ctx context.Context, f func(*Record) error, condition string, args ...any) error {
 	if err := p.prepare(ctx); err != nil {
 		return err
 	}
-	rows, err := p.pool.Query(ctx, "SELECT "+columnList+" FROM llm_cache.turns WHERE at >= $1 ORDER BY at", since)
+	rows, err := p.pool.Query(ctx, "SELECT "+columnList+" FROM llm_cache.turns WHERE "+condition, args...)
 	if err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}

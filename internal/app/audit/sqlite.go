@@ -248,8 +248,23 @@ func (s *SQLite) Prune(ctx context.Context, before time.Time) (int64, error) {
 
 // Each implements Source.
 func (s *SQLite) Each(ctx context.Context, since time.Time, f func(*Record) error) error {
-	rows, err := s.db.QueryContext(ctx, "SELECT "+columnList+" FROM turns WHERE at >= ? ORDER BY at",
-		since.UTC().Format(sqliteTime))
+	return s.each(ctx, f, "at >= ? ORDER BY at", since.UTC().Format(sqliteTime))
+}
+
+// Recent implements RecentSource.
+func (s *SQLite) Recent(ctx context.Context, f Filter) ([]Turn, error) {
+	condition, args := f.where(f.Since.UTC().Format(sqliteTime), func(int) string { return "?" })
+	turns := []Turn{}
+	err := s.each(ctx, func(r *Record) error {
+		turns = append(turns, r.turn(whole))
+		return nil
+	}, condition, args...)
+	return turns, err
+}
+
+func (s *SQLite) each(ctx context.Context, f func(*Record) error, condition string, args ...any) error {
+	rows, err := s.db.QueryContext(ctx, "SELECT "+columnList+" FROM turns WHERE "+condition, //nolint:gosec // values are parameters
+		args...)
 	if err != nil {
 		return s.failed(err)
 	}

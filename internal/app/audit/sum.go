@@ -5,10 +5,7 @@ package audit
 
 import (
 	"cmp"
-	"context"
 	"slices"
-	"sync"
-	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/figure"
 )
@@ -187,127 +184,12 @@ func (s *Sum) Join(o *Sum) {
 	s.Translation, s.TranslationUSD = s.Translation+o.Translation, s.TranslationUSD+o.TranslationUSD
 }
 
-const (
-	// maxNames bounds the users, groups, projects, clients and models of a day that are told apart: clients
-	// choose the names of the latter three. Others counts the rest.
-	maxNames = 500
-	// maxSessions bounds the sessions with a known user.
-	maxSessions = 4096
-	hours       = 24
-)
+// maxNames bounds the users, groups, projects, clients and models of a period that are told apart: clients
+// choose the names of the latter three. Others counts the rest.
+const maxNames = 500
 
 // Others is the name of the remainder.
 const Others = "(others)"
-
-// Tally counts the turns of today, which begins at midnight in the local time zone. Its methods are
-// safe for concurrent use.
-type Tally struct {
-	now func() time.Time
-
-	mu       sync.Mutex
-	began    time.Time // the start of counting
-	seeded   bool      // turns on record before began are counted, too
-	day      time.Time
-	ends     time.Time // the end of the day
-	total    Sum
-	users    map[string]*Sum
-	groups   map[string]*Sum
-	clients  map[string]*Sum
-	models   map[string]*Sum
-	projects map[string]*Sum
-	hours    [hours]Hour // by the hour of the epoch, modulo their number
-	sessions map[string]Identity
-}
-
-// Hour is the actual cost of an hour's turns and the cost without edits.
-type Hour struct {
-	// At is the beginning of the hour.
-	At time.Time `json:"at"`
-	// Sum is the sum of its turns.
-	Sum Sum `json:"sum"`
-}
-
-// Identity names the user and the program of a session.
-type Identity struct {
-	// User is the name of the user, and Client that of the program.
-	User   string `json:"user"`
-	Client string `json:"client"`
-	// Estimated reports that cache reads are our estimate, because the upstream does not report them.
-	Estimated bool `json:"estimated,omitempty"`
-	// Fallback is the reason why the fallback served the last turn, "" if the first upstream did.
-	Fallback string `json:"fallback,omitempty"`
-}
-
-// NewTally returns an empty tally that begins now.
-func NewTally(now func() time.Time) *Tally {
-	t := &Tally{now: now, began: now(), sessions: map[string]Identity{}}
-	t.turnOver()
-	return t
-}
-
-// turnOver begins a new day if the old one has ended. The tally must be locked.
-func (t *Tally) turnOver() {
-	now := t.now()
-	if !now.Before(t.day) && now.Before(t.ends) {
-		return
-	}
-	y, m, d := now.Date()
-	day := time.Date(y, m, d, 0, 0, 0, 0, now.Location())
-	if day.Equal(t.day) {
-		return
-	}
-	t.day, t.ends, t.total = day, time.Date(y, m, d+1, 0, 0, 0, 0, now.Location()), Sum{}
-	t.users, t.clients, t.models, t.projects = map[string]*Sum{}, map[string]*Sum{}, map[string]*Sum{}, map[string]*Sum{}
-	t.groups = map[string]*Sum{}
-}
-
-// Add counts a record. It does not retain it.
-func (t *Tally) Add(r *Record) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if r.Session != "" {
-		// A full map is dropped: it is rebuilt from the next turns.
-		if len(t.sessions) >= maxSessions {
-			clear(t.sessions)
-		}
-		t.sessions[r.Session] = Identity{r.User, r.Client, r.ReadEstimated > 0, r.Fallback}
-	}
-	t.count(r)
-}
-
-func (t *Tally) count(r *Record) {
-	t.turnOver()
-	if h := r.At.Truncate(time.Hour); t.now().Sub(h) < hours*time.Hour {
-		// The hours are a ring: an hour overwrites that of the day before.
-		at := &t.hours[h.Unix()/3600%hours]
-		if !at.At.Equal(h) {
-			*at = Hour{At: h}
-		}
-		at.Sum.Add(r)
-	}
-	if r.At.Before(t.day) {
-		return
-	}
-	t.total.Add(r)
-	limit := maxNames
-	if !r.Spent() {
-		limit /= 2 // requests without usage leave room for real users
-	}
-	of(t.users, r.User, limit).Add(r)
-	of(t.clients, r.Client, limit).Add(r)
-	of(t.models, r.ModelName(), limit).Add(r)
-	of(t.projects, r.ProjectName(), limit).Add(r)
-	for _, name := range r.GroupNames() {
-		of(t.groups, name, limit).Add(r)
-	}
-	if r.User == r.Tenant {
-		return
-	}
-	if before := t.users[r.Tenant]; before != nil { // the tenant's turns from before it had a user name
-		of(t.users, r.User, limit).Join(before)
-		delete(t.users, r.Tenant)
-	}
-}
 
 func of(sums map[string]*Sum, name string, limit int) *Sum {
 	s := sums[name]
@@ -324,87 +206,20 @@ func of(sums map[string]*Sum, name string, limit int) *Sum {
 	return s
 }
 
-// Seed counts the turns on record before the tally began.
-func (t *Tally) Seed(ctx context.Context, from Source) error {
-	t.mu.Lock()
-	since := t.day
-	// The chart of hours goes back beyond midnight.
-	if back := t.began.Add(-hours * time.Hour); back.Before(since) {
-		since = back
-	}
-	t.mu.Unlock()
-	err := from.Each(ctx, since, func(r *Record) error {
-		// The process has counted the later ones itself.
-		if r.At.Before(t.began) {
-			t.Add(r)
-		}
-		return nil
-	})
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.seeded = err == nil
-	return err
-}
-
-// Today is the content of a tally.
-type Today struct {
-	// Since is the start of the counted time: midnight, or the start of the process if nothing was
-	// on record before.
-	Since time.Time `json:"since"`
-	// Zone is the time zone of that midnight.
-	Zone string `json:"zone"`
-	// Total is the sum of all turns.
-	Total Sum `json:"total"`
-	// Hours are the last 24 hours, the oldest first. Hours without turns are left out.
-	Hours []Hour `json:"hours"`
-	// Users, Groups, Projects, Clients and Models are the sums by user, group, project, client and model,
-	// the largest saving first. A turn is in the sums of all groups of its user.
-	Users    []Sum `json:"people"`
-	Groups   []Sum `json:"groups"`
-	Projects []Sum `json:"projects"`
-	Clients  []Sum `json:"clients"`
-	Models   []Sum `json:"models"`
-}
-
-// Today returns the sums of today.
-func (t *Tally) Today() Today {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.turnOver()
-	d := Today{
-		Since: t.day, Total: t.total, Hours: []Hour{},
-		Users: sorted(t.users), Groups: sorted(t.groups), Projects: sorted(t.projects), Clients: sorted(t.clients), Models: sorted(t.models),
-	}
-	d.Zone, _ = t.day.Zone()
-	if !t.seeded && t.began.After(t.day) {
-		d.Since = t.began
-	}
-	now := t.now()
-	for _, h := range t.hours {
-		if !h.At.IsZero() && now.Sub(h.At) < hours*time.Hour {
-			d.Hours = append(d.Hours, h)
-		}
-	}
-	slices.SortFunc(d.Hours, func(a, b Hour) int { return a.At.Compare(b.At) })
-	return d
-}
-
-// Identity returns the user of a session that has had a request lately.
-func (t *Tally) Identity(session string) Identity {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.sessions[session]
-}
-
-func sorted(sums map[string]*Sum) []Sum {
-	all := make([]Sum, 0, len(sums))
+// sorted returns copies of sums, the largest saving first.
+func sorted(sums map[string]*Sum) []*Sum {
+	all := make([]*Sum, 0, len(sums))
 	for _, s := range sums {
-		all = append(all, *s)
+		one := *s
+		all = append(all, &one)
 	}
-	slices.SortFunc(all, func(a, b Sum) int {
-		aDollars, aUnits := a.Worth()
-		bDollars, bUnits := b.Worth()
-		return cmp.Or(cmp.Compare(bDollars, aDollars), cmp.Compare(bUnits, aUnits), cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(all, BySaving)
 	return all
+}
+
+// BySaving orders sums by their savings, the largest first.
+func BySaving(a, b *Sum) int {
+	aDollars, aUnits := a.Worth()
+	bDollars, bUnits := b.Worth()
+	return cmp.Or(cmp.Compare(bDollars, aDollars), cmp.Compare(bUnits, aUnits), cmp.Compare(a.Name, b.Name))
 }

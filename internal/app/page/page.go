@@ -1,9 +1,9 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package page is the live page: today's savings, warm conversations, the state of local servers,
-// pings and stores. It is one HTML file, one script and one style sheet without dependencies, and a
-// stream of events with the view.
+// Package page is the live page: what turns cost and saved, warm conversations, the state of upstreams, local servers
+// and stores. It is one HTML file, one script and one style sheet without dependencies, a stream of events with the
+// view, and answers to questions about past days. The report is the same page in one file.
 package page
 
 import (
@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"path"
+	"strings"
 	"sync"
 	"time"
 )
@@ -36,8 +37,9 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 
 // Page serves the page. All viewers see the same view.
 type Page struct {
-	look      func() View
+	source    Source
 	writeTime time.Duration // maximum for a viewer to take an event
+	answers   *answers
 
 	html  []byte
 	files map[string]file
@@ -54,13 +56,16 @@ type file struct {
 	kind string
 }
 
-// New returns a page that shows the views of look.
-func New(look func() View) *Page {
-	p := &Page{look: look, writeTime: 5 * time.Second, files: map[string]file{}, ends: map[*http.Server]chan struct{}{}}
+// New returns a page with the data of a source.
+func New(source Source) *Page {
+	p := &Page{
+		source: source, writeTime: 5 * time.Second, files: map[string]file{}, ends: map[*http.Server]chan struct{}{},
+		answers: newAnswers(source),
+	}
 	p.html = read("page.html")
 	for name, kind := range map[string]string{
-		"page.js":  "text/javascript; charset=utf-8",
-		"page.css": "text/css; charset=utf-8",
+		script: "text/javascript; charset=utf-8",
+		style:  "text/css; charset=utf-8",
 	} {
 		data := read(name)
 		sum := sha256.Sum256(data)
@@ -72,6 +77,9 @@ func New(look func() View) *Page {
 	}
 	return p
 }
+
+// The names of the files in assets.
+const script, style = "page.js", "page.css"
 
 func read(name string) []byte {
 	data, err := assets.ReadFile("assets/" + name)
@@ -105,6 +113,8 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write(p.data())
 	case "events":
 		p.stream(w, r)
+	case "period", "turns", "csv":
+		p.answers.serve(w, r, name)
 	default:
 		f, ok := p.files[name]
 		if !ok {
@@ -118,6 +128,15 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// Serves reports whether the last element of a path belongs to the page.
+func Serves(name string) bool {
+	switch name {
+	case "", "data", "events", "period", "turns", "csv":
+		return true
+	}
+	return strings.HasPrefix(name, "page-")
+}
+
 // data returns the view as JSON, at most every/2 old.
 func (p *Page) data() []byte {
 	p.mu.Lock()
@@ -125,7 +144,7 @@ func (p *Page) data() []byte {
 	if p.last != nil && time.Since(p.at) < every/2 {
 		return p.last
 	}
-	b, err := json.Marshal(p.look())
+	b, err := json.Marshal(p.source.Look())
 	if err != nil {
 		b = []byte("{}") // NaN or infinity in the view
 	}

@@ -19,7 +19,7 @@ import (
 // the server.
 func TestServe(t *testing.T) {
 	views := 0
-	p := New(func() View { views++; return View{Now: time.Now(), Sessions: Sessions{Total: views}} })
+	p := New(Source{Look: func() View { views++; return View{Now: time.Now(), Sessions: Sessions{Total: views}} }})
 	s := httptest.NewServer(p)
 	defer s.Close()
 	get := func(method, path string) (status int, header http.Header, body string) {
@@ -61,7 +61,7 @@ func TestServe(t *testing.T) {
 		}
 		total += len(body)
 	}
-	if total > 150<<10 {
+	if total > 60<<10 {
 		t.Errorf("%d bytes", total)
 	}
 	if status, _, _ := get(http.MethodPost, "/"); status != http.StatusMethodNotAllowed {
@@ -94,7 +94,7 @@ func TestServe(t *testing.T) {
 // TestStreamEndsWhole: a stream ends properly at shutdown, however long ago its last event was.
 // Browsers report a stream that breaks off.
 func TestStreamEndsWhole(t *testing.T) {
-	p := New(func() View { return View{} })
+	p := New(Source{Look: func() View { return View{} }})
 	p.writeTime = 20 * time.Millisecond
 	s := httptest.NewServer(p)
 	defer s.Close()
@@ -128,7 +128,7 @@ func BenchmarkView(b *testing.B) {
 			Decision: "no gain",
 		})
 	}
-	p := New(func() View { return v })
+	p := New(Source{Look: func() View { return v }})
 	for b.Loop() {
 		p.at = time.Time{}
 		p.data()

@@ -15,8 +15,10 @@ import (
 type View struct {
 	// Now is the moment, by the server's clock.
 	Now time.Time `json:"now"`
-	// Today has the turns of today.
-	Today audit.Today `json:"today"`
+	// Today has the turns of today, and the trend of the last 24 hours.
+	Today audit.Period `json:"today"`
+	// Stored reports whether an audit store has the turns of past days.
+	Stored bool `json:"stored"`
 	// Sessions are the sessions in memory.
 	Sessions Sessions `json:"sessions"`
 	// Budgets are the budgets in use, the closest to its limit first.
@@ -65,8 +67,8 @@ type Session struct {
 	Written int64 `json:"written"`
 	// Read is the share of all prompts that was read from the cache.
 	Read float64 `json:"read"`
-	// Saved is the net saving, Would the possible one under observe: in dollars if Priced, in
-	// uncached input tokens otherwise.
+	// Saved is the net saving, pings included, Would the possible one under observe: in dollars if
+	// Priced, in uncached input tokens otherwise.
 	Saved  float64 `json:"saved"`
 	Would  float64 `json:"would"`
 	Priced bool    `json:"priced"`
@@ -81,6 +83,9 @@ type Session struct {
 	Edits      int `json:"edits"`
 	Folded     int `json:"folded"`
 	FoldMisses int `json:"fold_misses"`
+	// Breaks counts the misses by cause, and Stages the edits in force by stage.
+	Breaks map[string]int `json:"breaks,omitempty"`
+	Stages map[string]int `json:"stages,omitempty"`
 	// Decision is the reason why the last request was edited or left alone.
 	Decision string `json:"decision,omitempty"`
 }
@@ -129,7 +134,7 @@ type Turns struct {
 	Waiting int `json:"waiting"`
 }
 
-// KeepAlive sums up the pings.
+// KeepAlive sums up the pings. Their cost is a part of all sums and savings.
 type KeepAlive struct {
 	// Targets is the number of idle conversations that may be pinged.
 	Targets int `json:"targets"`

@@ -4,75 +4,24 @@
 package report
 
 import (
-	"encoding/csv"
-	"fmt"
 	"io"
-	"strconv"
 	"strings"
-	"unicode"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 )
 
-// csvColumns are the columns behind those of the keys.
-var csvColumns = [...]struct {
-	name  string
-	value func(*Sum) string
-}{
-	{"turns", func(s *Sum) string { return count(s.Turns) }},
-	{"failed", func(s *Sum) string { return count(s.Failed) }},
-	{"interrupted", func(s *Sum) string { return count(s.Interrupted) }},
-	{"refused", func(s *Sum) string { return count(s.Refused) }},
-	{"unpriced", func(s *Sum) string { return count(s.Unpriced) }},
-	{"uncached_tokens", func(s *Sum) string { return count(s.Billed.Uncached) }},
-	{"write_5m_tokens", func(s *Sum) string { return count(s.Billed.Write5m) }},
-	{"write_1h_tokens", func(s *Sum) string { return count(s.Billed.Write1h) }},
-	{"read_tokens", func(s *Sum) string { return count(s.Billed.Read) }},
-	{"output_tokens", func(s *Sum) string { return count(s.Billed.Output) }},
-	{"usd", func(s *Sum) string { return amount(s.USD) }},
-	{"client_usd", func(s *Sum) string { return amount(s.ClientUSD) }},
-	{"cost", func(s *Sum) string { return amount(s.Cost) }},
-	{"client_cost", func(s *Sum) string { return amount(s.ClientCost) }},
-}
-
-func count(n int64) string { return strconv.FormatInt(n, 10) }
-
-func amount(v float64) string { return strconv.FormatFloat(v, 'f', 6, 64) }
-
-// WriteCSV writes a line for each group, below a line with the names of the columns: its keys, turns,
-// tokens, and costs in US dollars and in uncached input tokens, as in the audit records.
+// WriteCSV writes a line for each group, below a line with the names of the columns.
 func (s *Summary) WriteCSV(w io.Writer) error {
 	keys := strings.Split(s.By, ",")
-	line := append([]string{}, keys...)
-	for i := range csvColumns {
-		line = append(line, csvColumns[i].name)
-	}
-	out := csv.NewWriter(w)
-	_ = out.Write(line) // Error returns its error
-	for _, g := range s.Groups {
-		line = line[:0]
-		for _, key := range keys {
-			line = append(line, cell(g.Keys[key]))
+	return audit.WriteCSV(w, keys, func(yield func([]string, *Sum) bool) {
+		values := make([]string, len(keys))
+		for _, g := range s.Groups {
+			for i, key := range keys {
+				values[i] = g.Keys[key]
+			}
+			if !yield(values, g.Sum) {
+				return
+			}
 		}
-		for i := range csvColumns {
-			line = append(line, csvColumns[i].value(g.Sum))
-		}
-		_ = out.Write(line)
-	}
-	if out.Flush(); out.Error() != nil {
-		return fmt.Errorf("report: %w", out.Error())
-	}
-	return nil
-}
-
-// cell makes a client's name a text: printable, and no formula in a spreadsheet.
-func cell(name string) string {
-	name = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return -1
-		}
-		return r
-	}, name)
-	if strings.IndexAny(name, "=+-@") == 0 {
-		return "'" + name
-	}
-	return name
+	})
 }

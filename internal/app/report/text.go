@@ -170,7 +170,7 @@ func money(s *Sum, v float64) string {
 	if !s.Priced() {
 		return figure.Tokens(v) + " tok"
 	}
-	return figure.Dollars(v)
+	return figure.Cents(v)
 }
 
 // WriteJSON writes the summary as JSON.

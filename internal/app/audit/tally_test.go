@@ -18,6 +18,25 @@ func turn(at time.Time, user, tenant string, usd, client float64) *Record {
 	}
 }
 
+func by(p Period, key string) []*Sum {
+	for _, b := range p.Dimensions {
+		if b.Key == key {
+			return b.Sums
+		}
+	}
+	return nil
+}
+
+// busy returns the number of hours or days with turns.
+func busy(p Period) (n int) {
+	for _, s := range p.Trend {
+		if s.Turns > 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // TestTally: today's turns count from midnight, the hours go back a day, and a user with a new name
 // keeps the earlier counts.
 func TestTally(t *testing.T) {
@@ -28,12 +47,16 @@ func TestTally(t *testing.T) {
 	l.Add(turn(now.Add(-time.Hour), "ben", "b", 1, 1))
 	l.Add(turn(now.Add(-20*time.Hour), "ben", "b", 1, 1)) // yesterday
 	d := l.Today()
-	if d.Total.Turns != 3 || d.Total.Saved() != 3 || d.Total.Removed != 120 || len(d.Hours) != 3 || !d.Since.Equal(now) {
+	if d.Total.Turns != 3 || d.Total.Saved() != 3 || d.Total.Removed != 120 || busy(d) != 3 || !d.Since.Equal(now) {
 		t.Errorf("%+v", d)
 	}
-	if len(d.Users) != 2 || d.Users[0].Name != "anna" || d.Users[0].Saved() != 3 || len(d.Clients) != 1 ||
-		len(d.Models) != 1 {
-		t.Errorf("%+v", d.Users)
+	users := by(d, "user")
+	if len(users) != 2 || users[0].Name != "anna" || users[0].Saved() != 3 || len(by(d, "client")) != 1 ||
+		len(by(d, "model")) != 1 {
+		t.Errorf("%+v", users)
+	}
+	if last := d.Trend[len(d.Trend)-1]; len(d.Trend) != 24 || last.Name != "10:00" || last.Turns != 2 {
+		t.Errorf("the trend of %d hours ends with %+v", len(d.Trend), last)
 	}
 	if w := l.Identity("s-anna"); w != (Identity{User: "anna", Client: "codex"}) {
 		t.Errorf("%+v", w)
@@ -47,22 +70,22 @@ func TestTally(t *testing.T) {
 		t.Errorf("got the groups %+v, want a turn in each of two, and three in none", d.Groups)
 	}
 	now = now.Add(16 * time.Hour)
-	if d := l.Today(); d.Total.Turns != 0 || len(d.Users) != 0 || len(d.Hours) != 2 {
+	if d := l.Today(); d.Total.Turns != 0 || len(by(d, "user")) != 0 || busy(d) != 2 {
 		t.Errorf("the next day: %+v", d)
 	}
 	for i := range 2 * maxNames {
 		l.Add(turn(now, fmt.Sprint("p", i), "x", 1, 1))
 	}
-	if d := l.Today(); len(d.Users) > maxNames+1 || d.Total.Turns != 2*maxNames {
-		t.Errorf("%d people are told apart", len(d.Users))
+	if d := l.Today(); len(by(d, "user")) > maxNames+1 || d.Total.Turns != 2*maxNames {
+		t.Errorf("%d users are told apart", len(by(d, "user")))
 	}
 	now = now.Add(24 * time.Hour)
 	for i := range 2 * maxNames { // refused requests
 		l.Add(&Record{At: now, Turns: 1, User: fmt.Sprint("p", i), Tenant: "x"})
 	}
 	l.Add(turn(now, "anna", "f00d", 1, 2))
-	if d := l.Today(); d.Total.Turns != 2*maxNames+1 || d.Users[0].Name != "anna" {
-		t.Errorf("strangers have left no room: %+v", d.Users[0])
+	if d := l.Today(); d.Total.Turns != 2*maxNames+1 || by(d, "user")[0].Name != "anna" {
+		t.Errorf("strangers have left no room: %+v", by(d, "user")[0])
 	}
 }
 
@@ -98,5 +121,29 @@ func TestSeed(t *testing.T) {
 	if d := l.Today(); d.Total.Turns != 2 || d.Total.Saved() != 5 ||
 		!d.Since.Equal(time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("%+v", d)
+	}
+}
+
+// TestRecent: the latest turns of a user or a session are in memory, as many as there is room for. A session bears the
+// costs of its pings.
+func TestRecent(t *testing.T) {
+	now := time.Date(2026, 3, 4, 10, 30, 0, 0, time.UTC)
+	l := NewTally(func() time.Time { return now })
+	for i := range 2*maxTurns + 5 {
+		l.Add(turn(now.Add(time.Duration(i)*time.Millisecond), []string{"anna", "ben"}[i%2], "", 1, 2))
+	}
+	if got := l.Recent(Filter{Limit: 5 * maxTurns}); len(got) != maxTurns || got[0].User != "anna" || !got[0].At.After(got[1].At) {
+		t.Errorf("got %d turns, the first one %+v", len(got), got[0])
+	}
+	got := l.Recent(Filter{User: "ben", Since: now.Add((2*maxTurns - 5) * time.Millisecond), Limit: 3})
+	if len(got) != 3 || got[0].User != "ben" || got[0].Session != "s-ben" || got[0].ClientUSD != 2 {
+		t.Errorf("ben: got %+v", got)
+	}
+	if got := l.Recent(Filter{Session: "s-carla", Limit: 3}); len(got) != 0 {
+		t.Errorf("carla: got %+v", got)
+	}
+	l.Add(&Record{At: now, Turns: 1, Kind: KindKeepAlive, Session: "s-anna", User: "?", Cost: 7, USD: 0.5})
+	if who := l.Identity("s-anna"); who.User != "anna" || who.Internal != 7 || who.InternalUSD != 0.5 {
+		t.Errorf("after a ping: got %+v", who)
 	}
 }

@@ -18,15 +18,6 @@ func turn(at time.Time, user, tenant string, usd, client float64) *Record {
 	}
 }
 
-func by(p Period, key string) []*Sum {
-	for _, b := range p.Dimensions {
-		if b.Key == key {
-			return b.Sums
-		}
-	}
-	return nil
-}
-
 // busy returns the number of hours or days with turns.
 func busy(p Period) (n int) {
 	for _, s := range p.Trend {
@@ -50,9 +41,9 @@ func TestTally(t *testing.T) {
 	if d.Total.Turns != 3 || d.Total.Saved() != 3 || d.Total.Removed != 120 || busy(d) != 3 || !d.Since.Equal(now) {
 		t.Errorf("%+v", d)
 	}
-	users := by(d, "user")
-	if len(users) != 2 || users[0].Name != "anna" || users[0].Saved() != 3 || len(by(d, "client")) != 1 ||
-		len(by(d, "model")) != 1 {
+	users := d.Of("user")
+	if len(users) != 2 || users[0].Name != "anna" || users[0].Saved() != 3 || len(d.Of("client")) != 1 ||
+		len(d.Of("model")) != 1 {
 		t.Errorf("%+v", users)
 	}
 	if last := d.Trend[len(d.Trend)-1]; len(d.Trend) != 24 || last.Name != "10:00" || last.Turns != 2 {
@@ -64,28 +55,30 @@ func TestTally(t *testing.T) {
 	both := turn(now, "anna", "f00d", 1, 4)
 	both.Groups = []string{"night", "web"}
 	l.Add(both)
-	if d := l.Today(); len(d.Groups) != 3 || d.Groups[0].Name != None || d.Groups[1].Name != "night" ||
-		d.Groups[2].Name != "web" || d.Groups[0].Turns != 3 || d.Groups[1].Turns != 1 || d.Groups[2].Turns != 1 ||
+	d = l.Today()
+	groups := d.Of("group")
+	if len(groups) != 3 || groups[0].Name != None || groups[1].Name != "night" ||
+		groups[2].Name != "web" || groups[0].Turns != 3 || groups[1].Turns != 1 || groups[2].Turns != 1 ||
 		d.Total.Turns != 4 {
-		t.Errorf("got the groups %+v, want a turn in each of two, and three in none", d.Groups)
+		t.Errorf("got the groups %+v, want a turn in each of two, and three in none", groups)
 	}
 	now = now.Add(16 * time.Hour)
-	if d := l.Today(); d.Total.Turns != 0 || len(by(d, "user")) != 0 || busy(d) != 2 {
+	if d := l.Today(); d.Total.Turns != 0 || len(d.Of("user")) != 0 || busy(d) != 2 {
 		t.Errorf("the next day: %+v", d)
 	}
 	for i := range 2 * maxNames {
 		l.Add(turn(now, fmt.Sprint("p", i), "x", 1, 1))
 	}
-	if d := l.Today(); len(by(d, "user")) > maxNames+1 || d.Total.Turns != 2*maxNames {
-		t.Errorf("%d users are told apart", len(by(d, "user")))
+	if d := l.Today(); len(d.Of("user")) > maxNames+1 || d.Total.Turns != 2*maxNames {
+		t.Errorf("%d users are told apart", len(d.Of("user")))
 	}
 	now = now.Add(24 * time.Hour)
 	for i := range 2 * maxNames { // refused requests
 		l.Add(&Record{At: now, Turns: 1, User: fmt.Sprint("p", i), Tenant: "x"})
 	}
 	l.Add(turn(now, "anna", "f00d", 1, 2))
-	if d := l.Today(); d.Total.Turns != 2*maxNames+1 || by(d, "user")[0].Name != "anna" {
-		t.Errorf("strangers have left no room: %+v", by(d, "user")[0])
+	if d := l.Today(); d.Total.Turns != 2*maxNames+1 || d.Of("user")[0].Name != "anna" {
+		t.Errorf("strangers have left no room: %+v", d.Of("user")[0])
 	}
 }
 

@@ -486,7 +486,7 @@ func (d *compat) names(format wire.Format, body []byte, view *wire.View) (out []
 // (omlx issue 3754). Translated requests contain no such blocks at this point.
 func (p *Profile) ToolChanges(next caddyhttp.Handler, client wire.Format) caddyhttp.Handler {
 	codec, ok := client.Codec().(wire.ToolChanger)
-	if !ok || !p.Local() || p.Stateful() {
+	if !ok || !p.Local() || p.Stateful() || p.Target(client) != client {
 		return next
 	}
 	return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {

@@ -36,6 +36,8 @@ type Options struct {
 	// Salt returns a secret that is equal for all tenants which share prefixes with a request's
 	// tenant, and different for all others.
 	Salt func(r *http.Request) string
+	// Translations remembers translated conversations. Nil: nothing is remembered.
+	Translations *Translations
 	// Log gets errors.
 	Log *zap.Logger
 	// Prices is the table of model prices. Default: the built-in table.

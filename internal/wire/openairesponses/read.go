@@ -194,6 +194,7 @@ func (r reader) item(kind string, item rawjson.Value, results bool) error {
 	case "message":
 		return r.message(item)
 	case "additional_tools":
+		r.DependsOnAll()
 		r.DropOthers(item, "type", "id", "role", "tools", "status")
 		return r.tools(r.Member(item, "tools"), "")
 	case "reasoning":

@@ -24,7 +24,7 @@ func (r *reader) request(body rawjson.Value) error {
 	q := r.Request
 	q.IncludeUsage = true
 	var tools rawjson.Value
-	for key, v := range r.Members(body) {
+	for key, v := range r.BodyMembers(body) {
 		var err error
 		switch key {
 		case "model":
@@ -233,7 +233,7 @@ func (r *reader) messages(v rawjson.Value) error {
 		return r.Malformed("messages")
 	}
 	r.Request.Messages = []translate.Message{}
-	for i, m := range r.Elements(v) {
+	for i, m := range r.MessageElements(v) {
 		r.Enter("messages", i)
 		var role string
 		var content rawjson.Value

@@ -31,9 +31,8 @@ type Reader struct {
 	Hosted  string
 	scratch []byte
 	entries int // entries read
-	root    int // index of the body's object
 	index   rawjson.Index
-	origin  origin // of the outermost list's current element
+	origin  origin // the current element of the list of messages
 	known   *Turns // the turns left out of the body, nil for none
 	sum     xxh3.Hasher
 	// Parts are the parts of the lists being read. The parts of an inner list follow those of the
@@ -52,7 +51,6 @@ func (r *Reader) read(in Incoming) error {
 		return wire.ErrCrowded
 	}
 	body := rawjson.Value(in.Body).Trim()
-	r.root = r.offset(body)
 	err := r.from.ReadRequest(r, body, in)
 	if r.entries > wire.MaxElements {
 		return wire.ErrCrowded
@@ -97,30 +95,30 @@ func (r *Reader) Leave() { r.at = r.at[:len(r.at)-1] }
 // Elements yields the elements of an array, up to the limit of [wire.MaxElements].
 func (r *Reader) Elements(v rawjson.Value) iter.Seq2[int, rawjson.Value] {
 	return func(yield func(int, rawjson.Value) bool) {
-		outermost := len(r.at) == 0
 		for i, e := range r.index.Elements(v) {
-			if outermost {
-				i = r.begin(v, i, e)
-			}
 			// Parsed elements take more memory than their bytes.
 			if r.entries++; r.entries > wire.MaxElements || !yield(i, e) {
 				return
 			}
 		}
-		if outermost {
-			r.origin = origin{}
-		}
 	}
 }
 
-// begin notes the origin of an element of an outermost list and returns the element's index in the client's body.
-func (r *Reader) begin(list rawjson.Value, i int, element rawjson.Value) int {
-	at := r.offset(element)
-	if r.known != nil && r.offset(list) == r.Request.list && at >= r.Request.list+r.known.first {
-		i += r.known.elements
+// MessageElements is [Reader.Elements] for the list of messages.
+func (r *Reader) MessageElements(v rawjson.Value) iter.Seq2[int, rawjson.Value] {
+	return func(yield func(int, rawjson.Value) bool) {
+		for i, e := range r.Elements(v) {
+			at := r.offset(e)
+			if r.known != nil && at >= r.Request.list+r.known.first {
+				i += r.known.elements // the index in the client's list
+			}
+			r.origin = origin{int32(at), int32(i), int32(r.entries - 1)}
+			if !yield(i, e) {
+				return
+			}
+		}
+		r.origin = origin{}
 	}
-	r.origin = origin{int32(at), int32(i), int32(r.entries)}
-	return i
 }
 
 // offset returns the index of a value in the body. Subslices share the end of their capacity.
@@ -130,16 +128,12 @@ func (r *Reader) offset(v rawjson.Value) int { return cap(r.index.Text()) - cap(
 func (r *Reader) DependsOnAll() { r.Request.whole = true }
 
 // Members yields the members of an object.
-func (r *Reader) Members(v rawjson.Value) iter.Seq2[string, rawjson.Value] {
-	if len(r.at) > 0 || r.offset(v) != r.root {
-		return r.index.Members(v)
-	}
-	return r.members(v)
-}
+func (r *Reader) Members(v rawjson.Value) iter.Seq2[string, rawjson.Value] { return r.index.Members(v) }
 
-// members yields the members of the body and hashes them, apart from the messages and the system prompt.
-func (r *Reader) members(body rawjson.Value) iter.Seq2[string, rawjson.Value] {
+// BodyMembers yields the members of the body and hashes them, apart from the messages and the system prompt.
+func (r *Reader) BodyMembers(body rawjson.Value) iter.Seq2[string, rawjson.Value] {
 	return func(yield func(string, rawjson.Value) bool) {
+		r.sum.ResetSeed(turnsSeed)
 		for key, v := range r.index.Members(body) {
 			switch string(r.Request.Format.Codec().Name([]byte(key))) {
 			case "messages":
@@ -147,6 +141,7 @@ func (r *Reader) members(body rawjson.Value) iter.Seq2[string, rawjson.Value] {
 			case "system":
 			default:
 				_, _ = r.sum.WriteString(key)
+				_, _ = r.sum.WriteString(":")
 				_, _ = r.sum.Write(v)
 			}
 			if !yield(key, v) {

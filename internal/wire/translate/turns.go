@@ -101,7 +101,7 @@ func (t *Turns) convert(from, to wire.Format, in Incoming, o Options) (*Outgoing
 	}
 	w := newWriter(to, q, o, len(in.Body))
 	w.known = t
-	if w.Model != t.model || w.write() != nil || q.whole {
+	if w.Model != t.model || w.write() != nil || q.whole || len(w.dropped) >= maxDropped {
 		reuse.Recycle(w.Body)
 		return nil, false
 	}
@@ -185,7 +185,7 @@ func (w *Writer) EachMessage(write func(Message) error) error {
 // the known ones.
 func (w *Writer) remember(in Incoming, sum *xxh3.Hasher) *Turns {
 	q, t := w.Request, w.known
-	if q.whole || len(w.dropped) == maxDropped {
+	if q.whole || len(w.dropped) >= maxDropped {
 		return nil
 	}
 	from := w.tail

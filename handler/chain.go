@@ -84,7 +84,7 @@ var chain = [...]struct {
 	{
 		"translate", conversing | sideRequest | unparsed | pinging | folding, translates,
 		func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-			return p.site.up.Translate(next, p.Format, p.Session, p.View)
+			return p.site.up.Translate(next, p.Format, p.Tenant, p.Session, p.View)
 		},
 	},
 	{

@@ -413,7 +413,7 @@ func (h *Handler) Open(store *state.State, sink *app.Sink, prices *pricing.Table
 		Translate:   h.Translate,
 		BufferCalls: h.BufferToolCalls != nil && *h.BufferToolCalls, JoinCalls: h.JoinToolCalls != nil && *h.JoinToolCalls,
 		MaxBody: h.MaxBody, Headers: h.Headers != HeadersOff, Log: log,
-		Prices: prices,
+		Prices: prices, Translations: translationsOf(store),
 	})
 	s := &site{
 		store: store, up: up, now: store.Clock.Now, keepalive: h.KeepAlive, keeper: pinger.Of(store),
@@ -538,4 +538,9 @@ func (o *site) join(h *Handler) error {
 	var err error
 	o.chain, err = links(o.up, layers)
 	return err
+}
+
+// translationsOf returns the translated conversations of a state.
+func translationsOf(s *state.State) *upstream.Translations {
+	return state.Part(s, func() *upstream.Translations { return upstream.NewTranslations(0, s.Clock.Now) })
 }

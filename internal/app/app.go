@@ -91,8 +91,8 @@ type App struct {
 
 	// Memory is the memory in bytes that everything held for conversations and requests may
 	// take: sessions 35 %, bodies of requests in flight 25 %, overlays and prompts that
-	// upstreams keep 10 % each, WebSockets of clients and llm_cache_origin 5 % each, the rest
-	// for folded texts, answers of clients that left, pings and bases. Beyond a
+	// upstreams keep 8 % each, translations 6 %, WebSockets of clients and llm_cache_origin 4 %
+	// each, the rest for folded texts, answers of clients that left, pings and bases. Beyond a
 	// share, entries give way: the least recently used one of the tenant with the most memory,
 	// if that is more than a quarter of the share, otherwise the least recently used one of all
 	// tenants. Of the bodies, one address and one tenant get up to three quarters while others

@@ -48,15 +48,18 @@ var (
 	Bodies = Part{"bodies", 25}
 	// Overlays are the beginnings of conversations with local servers, and the texts parsed of
 	// them. A forgotten overlay costs one prefill.
-	Overlays = Part{"overlays", 10}
+	Overlays = Part{"overlays", 8}
 	// Retained are the prompts that upstreams keep, to compare the next request with. A
 	// forgotten prompt is uploaded again.
-	Retained = Part{"retained", 10}
+	Retained = Part{"retained", 8}
+	// Translations are the finished turns of conversations in the upstream's format. A forgotten
+	// conversation is translated again.
+	Translations = Part{"translations", 6}
 	// Sockets are the conversations on clients' WebSockets. A client of a forgotten
 	// conversation sends all of it again.
-	Sockets = Part{"sockets", 5}
+	Sockets = Part{"sockets", 4}
 	// Origin are the bodies that edges go on from. An edge uploads a forgotten one again.
-	Origin = Part{"origin", 5}
+	Origin = Part{"origin", 4}
 	// Originals are folded texts, each of them short. A forgotten text is lost to the model
 	// unless the client or the disk still has it.
 	Originals = Part{"originals", 4}
@@ -70,7 +73,7 @@ var (
 )
 
 // Parts are all of them, the largest first.
-var Parts = []Part{Sessions, Bodies, Overlays, Retained, Sockets, Origin, Originals, Answers, Pings, Prefixes}
+var Parts = []Part{Sessions, Bodies, Overlays, Retained, Translations, Sockets, Origin, Originals, Answers, Pings, Prefixes}
 
 // Of returns the part's share of a budget, in bytes.
 func (p Part) Of(budget int64) int64 { return budget / 100 * p.Percent }

@@ -143,6 +143,21 @@ func (u *Upstream) compat() *compat {
 	return d
 }
 
+// translated returns the changes for requests in chat completions that the translation has written. It names
+// thinking reasoning_content, has markers only where the upstream takes them, and writes neither a content of
+// null nor developer messages. So most presets need no search in the messages.
+func (d *compat) translated() *compat {
+	if d == nil {
+		return nil
+	}
+	t := *d
+	t.chat, t.cacheControl = false, true
+	if t.reasoning == reasoningContent && !t.thinks {
+		t.reasoning = ""
+	}
+	return &t
+}
+
 func (d *compat) slotted() bool {
 	return d != nil && slices.ContainsFunc(d.body,
 		func(m bodyMember) bool { return m.placeholder == "{http.vars.llm_slot}" })
@@ -178,6 +193,7 @@ func (u *Upstream) keepsMarkers() bool {
 // adjusting adapts requests in the upstream's format to this kind of server.
 type adjusting struct {
 	p      *Profile
+	compat *compat
 	next   caddyhttp.Handler
 	format wire.Format // the upstream's format
 	native bool        // the client's format, too
@@ -190,7 +206,11 @@ func (p *Profile) Compat(next caddyhttp.Handler, client wire.Format) caddyhttp.H
 	if p.compat == nil || p.preset().hosted && p.Target(client).Traits().KeepsAnswers {
 		return next
 	}
-	return &adjusting{p: p, next: next, format: p.Target(client), native: p.Target(client) == client}
+	d := &adjusting{p: p, compat: p.compat, next: next, format: p.Target(client), native: p.Target(client) == client}
+	if !d.native && d.format.Traits().ServersVary {
+		d.compat = p.translatedCompat
+	}
+	return d
 }
 
 // ServeHTTP implements caddyhttp.Handler. A request that cannot be changed is forwarded unmodified.
@@ -204,10 +224,10 @@ func (d *adjusting) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := body
 	httpx.Guard(d.p.Log, "adjusting a request",
-		func() { out = d.p.compat.apply(d.format, body, httpx.View(r, d.format), values(r)) })
+		func() { out = d.compat.apply(d.format, body, httpx.View(r, d.format), values(r)) })
 	defer httpx.SwapBody(r, body, out)()
 	// The upstream's responses may use the server's name for thinking, and repeat ids.
-	renames, identifies := d.p.compat.answers == reasoningAlias, d.native && d.p.preset().circular
+	renames, identifies := d.compat.answers == reasoningAlias, d.native && d.p.preset().circular
 	if !d.format.Traits().ServersVary || !renames && !identifies {
 		return d.next.ServeHTTP(w, r)
 	}
@@ -486,7 +506,7 @@ func (d *compat) names(format wire.Format, body []byte, view *wire.View) (out []
 // (omlx issue 3754). Translated requests contain no such blocks at this point.
 func (p *Profile) ToolChanges(next caddyhttp.Handler, client wire.Format) caddyhttp.Handler {
 	codec, ok := client.Codec().(wire.ToolChanger)
-	if !ok || !p.Local() || p.Stateful() {
+	if !ok || !p.Local() || p.Stateful() || p.Target(client) != client {
 		return next
 	}
 	return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {

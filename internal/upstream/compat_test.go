@@ -6,12 +6,15 @@ package upstream
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	_ "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/formats"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
 // TestCompatByView: a parsed view saves searching the body, and does not change the result.
@@ -133,5 +136,48 @@ func TestTemplateArguments(t *testing.T) {
 		messages+`}`), nil, func(string) []byte { return nil })
 	if got := gjson.GetBytes(out, "chat_template_kwargs").Raw; got != `{"enable_thinking":true}` {
 		t.Errorf("what the operator states: got %s", got)
+	}
+}
+
+// A request that the translation has written becomes the same with fewer searches.
+func TestCompatOfTranslated(t *testing.T) {
+	const body = `{"model":"m","max_tokens":9,"thinking":{"type":"adaptive"},"system":[{"type":"text","text":"null",` +
+		`"cache_control":{"type":"ephemeral"}}],"tools":[{"name":"f","input_schema":{"type":"object"},"cache_control":` +
+		`{"type":"ephemeral"}}],"messages":[{"role":"user","content":[{"type":"text","text":"\"reasoning\" \"cache_control\"",` +
+		`"cache_control":{"type":"ephemeral"}}]},{"role":"assistant","content":[{"type":"thinking","thinking":"hm",` +
+		`"signature":"s"},{"type":"tool_use","id":"a","name":"f","input":{"x":null}}]},{"role":"user","content":[` +
+		`{"type":"tool_result","tool_use_id":"a","content":"null"}]},{"role":"system","content":"developer"},` +
+		`{"role":"assistant","content":[{"type":"tool_use","id":"b","name":"f","input":{}}]},{"role":"user","content":[` +
+		`{"type":"tool_result","tool_use_id":"b","content":"","cache_control":{"type":"ephemeral"}}]}]}`
+	changed := 0
+	for name := range presets {
+		for _, u := range []*Upstream{
+			{Preset: name, Format: wire.OpenAIChat},
+			{Preset: name, Format: wire.OpenAIChat, CacheControl: new(true)},
+			{Preset: name, Format: wire.OpenAIChat, CacheControl: new(false), SystemMessages: translate.InPlace},
+			{Preset: name, Format: wire.OpenAIChat, Reasoning: reasoningAlias},
+			{Preset: name, Format: wire.OpenAIChat, Reasoning: reasoningNone},
+		} {
+			p := u.Profile(Options{})
+			if p.compat == nil {
+				continue
+			}
+			r := httptest.NewRequest(http.MethodPost, "/v1/messages", nil)
+			out, err := (&translation{p: p, from: wire.Anthropic, to: wire.OpenAIChat}).convert(r, []byte(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			none := func(string) []byte { return nil }
+			want := string(p.compat.apply(wire.OpenAIChat, out.Body, nil, none))
+			if got := string(p.translatedCompat.apply(wire.OpenAIChat, out.Body, nil, none)); got != want {
+				t.Errorf("%s: got %s, want %s", name, got, want)
+			}
+			if want != string(out.Body) {
+				changed++
+			}
+		}
+	}
+	if changed == 0 {
+		t.Error("nothing had to be changed")
 	}
 }

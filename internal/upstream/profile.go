@@ -36,6 +36,8 @@ type Options struct {
 	// Salt returns a secret that is equal for all tenants which share prefixes with a request's
 	// tenant, and different for all others.
 	Salt func(r *http.Request) string
+	// Translations remembers translated conversations. Nil: nothing is remembered.
+	Translations *Translations
 	// Log gets errors.
 	Log *zap.Logger
 	// Prices is the table of model prices. Default: the built-in table.
@@ -50,15 +52,17 @@ type Profile struct {
 	// Formats are the upstream's formats. Other formats are translated to the first one. None: any.
 	Formats []wire.Format
 
-	compat  *compat // nil if no change is needed
-	blind   blindModels
-	taken   takenTools
-	reached atomic.Pointer[reachedHost]
+	compat           *compat // nil if no change is needed
+	translatedCompat *compat // of translated requests, see [compat.translated]
+	blind            blindModels
+	taken            takenTools
+	reached          atomic.Pointer[reachedHost]
 }
 
 // Profile combines the upstream with a site's options.
 func (u *Upstream) Profile(o Options) *Profile {
-	return &Profile{Upstream: u, Options: o, Formats: u.formats(), compat: u.compat()}
+	d := u.compat()
+	return &Profile{Upstream: u, Options: o, Formats: u.formats(), compat: d, translatedCompat: d.translated()}
 }
 
 // Target returns the format in which a client's request is sent upstream.

@@ -23,6 +23,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
 var translations = metric.CounterVec("translations_total",
@@ -44,19 +45,22 @@ type translation struct {
 	p        *Profile
 	next     caddyhttp.Handler
 	from, to wire.Format // the client's format and the upstream's
-	key      string      // names the conversation to the upstream
-	view     *wire.View  // of the client's request, nil if unparsed
+	tenant   sessioncache.Tenant
+	session  string     // names the conversation to the upstream, empty if the request was not parsed
+	view     *wire.View // of the client's request, nil if unparsed
 }
 
-// Translate returns next behind a translation, or next itself if there is nothing to translate. key
-// names the conversation to the upstream. view is the parsed client's request, which may have been
+// Translate returns next behind a translation, or next itself if there is nothing to translate.
+// session names the conversation to the upstream. view is the parsed client's request, which may have been
 // edited since; nil if it was not parsed.
-func (p *Profile) Translate(next caddyhttp.Handler, client wire.Format, key string, view *wire.View) caddyhttp.Handler {
+func (p *Profile) Translate(
+	next caddyhttp.Handler, client wire.Format, tenant sessioncache.Tenant, session string, view *wire.View,
+) caddyhttp.Handler {
 	to := p.Target(client)
 	if to == client && !p.Renames() && !p.buffers() {
 		return next
 	}
-	return &translation{p: p, next: next, from: client, to: to, key: key, view: view}
+	return &translation{p: p, next: next, from: client, to: to, tenant: tenant, session: session, view: view}
 }
 
 // ServeHTTP implements caddyhttp.Handler. A request that cannot be translated gets an error
@@ -106,15 +110,25 @@ func (t *translation) convert(r *http.Request, body []byte) (out *translate.Outg
 	}
 	o.CacheControl, o.Marks = u.CacheControl != nil && *u.CacheControl || u.CacheControl == nil && u.marked(), u.marked()
 	o.Breakpoints = u.Breakpoints != nil && *u.Breakpoints
-	o.CacheKey = t.key
+	o.CacheKey = t.session
 	o.NoEffort = u.Local() || u.preset().off != nil
 	o.Progress = t.from.Traits().UsageFirst && u.preset().progress
 	additions := httpx.AdditionsOf(r.Context())
 	o.Plain = additions.Off.Has(wire.EditMarkers)
-	if out, err = translate.Convert(t.from, t.to, in, o); err == nil && out.Added {
+	memory := t.p.Translations
+	if in.Remember = memory != nil && t.view != nil && t.session != ""; in.Remember {
+		in.Turns = memory.get(t.session, t.view.First(), t.to)
+	}
+	if out, err = translate.Convert(t.from, t.to, in, o); err != nil {
+		return nil, err
+	}
+	if out.Added {
 		additions.Make(wire.EditMarkers, nil)
 	}
-	return out, err
+	if in.Remember && out.Turns != in.Turns {
+		memory.put(t.tenant, t.session, translated{t.view.First(), t.to, out.Turns})
+	}
+	return out, nil
 }
 
 func (t *translation) rename(in translate.Incoming) (*translate.Outgoing, error) {

@@ -24,7 +24,7 @@ func (r *reader) request(body rawjson.Value) error {
 	q := r.Request
 	q.IncludeUsage = true
 	var tools rawjson.Value
-	for key, v := range r.Members(body) {
+	for key, v := range r.BodyMembers(body) {
 		var err error
 		switch key {
 		case "model":
@@ -233,7 +233,7 @@ func (r *reader) messages(v rawjson.Value) error {
 		return r.Malformed("messages")
 	}
 	r.Request.Messages = []translate.Message{}
-	for i, m := range r.Elements(v) {
+	for i, m := range r.MessageElements(v) {
 		r.Enter("messages", i)
 		var role string
 		var content rawjson.Value
@@ -244,6 +244,7 @@ func (r *reader) messages(v rawjson.Value) error {
 			case "content":
 				content = f
 			case "output_config":
+				r.DependsOnAll()
 				r.DropIn(key, f, "effort")
 				if effort := f.Member("effort").Str(); effort != "" {
 					r.Request.Reasoning.Effort = effort
@@ -338,13 +339,16 @@ func (r *reader) block(b rawjson.Value) (err error) {
 	case "search_result":
 		return r.inner(content)
 	case "tool_reference":
+		r.DependsOnAll()
 		r.loaded = append(r.loaded, p.Tool.Name)
 		p = translate.Part{Text: rawjson.Escaped("Loaded tool: " + p.Tool.Name)}
 	case "tool_addition":
+		r.DependsOnAll()
 		r.loaded = append(r.loaded, p.Tool.Name)
 		delete(r.removed, p.Tool.Name)
 		p = translate.Part{Text: rawjson.Escaped("From here on there is a tool " + p.Tool.Name + ".")}
 	case "tool_removal":
+		r.DependsOnAll()
 		if r.removed == nil {
 			r.removed = map[string]bool{}
 		}

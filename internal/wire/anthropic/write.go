@@ -75,10 +75,8 @@ func (w *writer) request() error {
 	}
 	w.Key("messages")
 	w.Open('[')
-	for _, m := range w.Messages {
-		if err := w.message(m); err != nil {
-			return err
-		}
+	if err := w.EachMessage(w.message); err != nil {
+		return err
 	}
 	w.Close(']')
 	return nil
@@ -156,6 +154,7 @@ func (w *writer) inLoopWithoutThinking() bool {
 	if n == 0 || w.Messages[n-1].Parts[0].Kind != translate.ResultPart {
 		return false
 	}
+	w.DependsOnAll()
 	latest := true
 	for _, m := range slices.Backward(w.Messages[:n]) {
 		switch {

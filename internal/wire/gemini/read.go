@@ -35,7 +35,7 @@ func (r *reader) request(body rawjson.Value, in translate.Incoming) error {
 		return fmt.Errorf("%w: its path names no model", translate.ErrBody)
 	}
 	q.Model, q.Stream = model, stream
-	for key, v := range r.Members(body) {
+	for key, v := range r.BodyMembers(body) {
 		var err error
 		switch key {
 		case "contents":
@@ -241,7 +241,11 @@ func (r *reader) contents(v rawjson.Value) error {
 		return r.Malformed("contents")
 	}
 	r.Request.Messages = []translate.Message{}
-	for i, c := range r.list(v) {
+	list := r.list(v)
+	if v.IsArray() {
+		list = r.MessageElements(v)
+	}
+	for i, c := range list {
 		r.Enter("contents", i)
 		r.DropOthers(c, "role", "parts")
 		parts, err := r.parts(r.Member(c, "parts"), i)

@@ -43,7 +43,7 @@ func (w writer) request() error {
 	w.Key("contents")
 	w.Open('[')
 	var calls []translate.Part // calls in the model's last message
-	for _, m := range w.Messages {
+	err := w.EachMessage(func(m translate.Message) error {
 		if err := w.message(m, calls); err != nil {
 			return err
 		}
@@ -53,9 +53,10 @@ func (w writer) request() error {
 				calls = append(calls, p)
 			}
 		}
-	}
+		return nil
+	})
 	w.Close(']')
-	return nil
+	return err
 }
 
 func (w writer) format() {

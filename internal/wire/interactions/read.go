@@ -18,7 +18,7 @@ func (r reader) request(body rawjson.Value) error {
 	q := r.Request
 	q.IncludeUsage = true
 	var in rawjson.Value
-	for key, v := range r.Members(body) {
+	for key, v := range r.BodyMembers(body) {
 		var err error
 		switch key {
 		case "model":
@@ -199,7 +199,7 @@ func (r reader) input(v rawjson.Value) error {
 	}
 	r.Request.Messages = []translate.Message{}
 	var contents, results bool // the previous element was a content, or a result
-	for i, s := range r.Elements(v) {
+	for i, s := range r.MessageElements(v) {
 		r.Enter("input", i)
 		kind := r.Member(s, "type").Str()
 		content := kinds[kind]

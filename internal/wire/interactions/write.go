@@ -32,10 +32,8 @@ func (w writer) request() error {
 	w.format()
 	w.Key("input")
 	w.Open('[')
-	for _, m := range w.Messages {
-		if err := w.message(m); err != nil {
-			return err
-		}
+	if err := w.EachMessage(w.message); err != nil {
+		return err
 	}
 	w.Close(']')
 	return nil

@@ -16,7 +16,7 @@ type reader struct{ openai.Reader }
 
 func (r reader) request(body rawjson.Value) error {
 	q := r.Request
-	for key, v := range r.Members(body) {
+	for key, v := range r.BodyMembers(body) {
 		var err error
 		switch key {
 		case "model":
@@ -169,7 +169,7 @@ func (r reader) messages(v rawjson.Value) error {
 	}
 	r.Request.Messages = []translate.Message{}
 	results := false // the last message has results of tools
-	for i, m := range r.Elements(v) {
+	for i, m := range r.MessageElements(v) {
 		r.Enter("messages", i)
 		var f message
 		if err := r.members(m, &f); err != nil {

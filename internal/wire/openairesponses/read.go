@@ -20,7 +20,7 @@ func (r reader) request(body rawjson.Value) error {
 	q := r.Request
 	q.IncludeUsage = true
 	var in, tools rawjson.Value
-	for key, v := range r.Members(body) {
+	for key, v := range r.BodyMembers(body) {
 		var err error
 		switch key {
 		case "model":
@@ -172,7 +172,7 @@ func (r reader) input(v rawjson.Value) error {
 	}
 	r.Request.Messages = []translate.Message{}
 	results := false
-	for i, item := range r.Elements(v) {
+	for i, item := range r.MessageElements(v) {
 		r.Enter("input", i)
 		kind := r.Member(item, "type").Str()
 		if kind == "" && r.Member(item, "role").IsString() {
@@ -194,6 +194,7 @@ func (r reader) item(kind string, item rawjson.Value, results bool) error {
 	case "message":
 		return r.message(item)
 	case "additional_tools":
+		r.DependsOnAll()
 		r.DropOthers(item, "type", "id", "role", "tools", "status")
 		return r.tools(r.Member(item, "tools"), "")
 	case "reasoning":

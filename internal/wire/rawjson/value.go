@@ -96,6 +96,9 @@ type Index struct {
 	next  int // index of the first string at or after the last lookup
 }
 
+// Text returns the indexed text.
+func (x *Index) Text() []byte { return x.text }
+
 // longString is the minimum length of an indexed string, in bytes. Skipping shorter strings is
 // faster than a lookup.
 const longString = 96

@@ -58,3 +58,21 @@ func BenchmarkConvert(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkConvertTurns converts requests whose earlier turns are known.
+func BenchmarkConvertTurns(b *testing.B) {
+	for _, size := range []int{200 << 10, 1 << 20} {
+		b.Run(fmt.Sprint(size>>10, "KB"), func(b *testing.B) {
+			in := translate.Incoming{Body: longBody(size), Path: "/v1/messages", Remember: true}
+			b.ReportAllocs()
+			for b.Loop() {
+				out, err := translate.Convert(wire.Anthropic, wire.OpenAIChat, in, translate.Options{})
+				if err != nil {
+					b.Fatal(err)
+				}
+				in.Turns = out.Turns
+				reuse.Recycle(out.Body)
+			}
+		})
+	}
+}

@@ -12,3 +12,9 @@ const MaxBuffered = maxBuffered
 
 // RulesOf returns the rules of a format.
 func RulesOf(f wire.Format) *Rules { return &dialectOf(f).rules }
+
+// UsesTurns reports whether a request is translated with its turns.
+func UsesTurns(from, to wire.Format, in Incoming, o Options) bool {
+	_, ok := in.Turns.convert(from, to, in, o)
+	return ok
+}

@@ -24,6 +24,16 @@ type Message struct {
 	Role Role
 	// Parts are the parts of the message.
 	Parts []Part
+
+	origin origin
+}
+
+// origin is the entry of the client's list of messages that opened a message, zero for messages that
+// this package adds.
+type origin struct {
+	at      int32 // index in the body
+	element int32 // index in the list
+	entries int32 // entries read before it, see [wire.MaxElements]
 }
 
 // PartKind is the type of a part.

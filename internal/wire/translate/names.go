@@ -27,6 +27,8 @@ type Names struct {
 	dots  bool // the upstream allows dots and colons
 	out   map[ToolName]string
 	back  map[string]ToolName
+	// changes are the calls of [Names.Upstream] that changed the maps, in order.
+	changes []ToolName
 }
 
 func newNames(to wire.Format, limit int) *Names {
@@ -51,8 +53,9 @@ func (n *Names) Client(upstream string) ToolName {
 func (n *Names) Upstream(t ToolName) string {
 	key := ToolName{Namespace: t.Namespace, Name: t.Name}
 	if s, ok := n.out[key]; ok {
-		if t.Custom {
+		if t.Custom && n.back[s] != t {
 			n.back[s] = t
+			n.changes = append(n.changes, t)
 		}
 		return s
 	}
@@ -66,6 +69,7 @@ func (n *Names) Upstream(t ToolName) string {
 		s = n.hashed(full, t.Namespace+"\x00"+t.Name)
 	}
 	n.out[key], n.back[s] = s, t
+	n.changes = append(n.changes, t)
 	return s
 }
 

@@ -33,6 +33,10 @@ type pairs struct {
 	of map[string]pair
 	// twins are results that are shared by further open calls of the same id.
 	twins []Part
+	// turn is the index of the latest answer. irregular reports reused ids, results without a call, and results
+	// that come after another answer.
+	turn      int
+	irregular bool
 }
 
 // pair is the state of one client id.
@@ -51,6 +55,7 @@ func (p *pairs) call(id string, at int) string {
 	was, taken := p.of[id]
 	unique := id
 	// A reused id gets a number. The client may have used that id as well.
+	p.irregular = p.irregular || taken
 	for taken {
 		was.twins++
 		unique = id + "_" + strconv.Itoa(was.twins+1)
@@ -99,6 +104,7 @@ func (p *pairs) results(out []answeredMessage, parts []Part) (rest []Part) {
 			if len(of.open) > 0 {
 				p.twins = append(p.twins, part)
 			}
+			p.irregular = p.irregular || answered.turn != p.turn
 			part.ID = answered.id
 			out[answered.turn].results = reuse.Append(out[answered.turn].results, part)
 			continue
@@ -107,6 +113,7 @@ func (p *pairs) results(out []answeredMessage, parts []Part) (rest []Part) {
 			rest = make([]Part, 0, len(parts)-i)
 		}
 		if !answers { // the upstream decides about a result without a call
+			p.irregular = p.irregular || isResult(part)
 			rest = append(rest, part)
 			continue
 		}

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/zeebo/xxh3"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
@@ -30,6 +32,9 @@ type Reader struct {
 	scratch []byte
 	entries int // entries read
 	index   rawjson.Index
+	origin  origin // the current element of the list of messages
+	known   *Turns // the turns left out of the body, nil for none
+	sum     xxh3.Hasher
 	// Parts are the parts of the lists being read. The parts of an inner list follow those of the
 	// outer list.
 	Parts []Part
@@ -99,8 +104,53 @@ func (r *Reader) Elements(v rawjson.Value) iter.Seq2[int, rawjson.Value] {
 	}
 }
 
+// MessageElements is [Reader.Elements] for the list of messages.
+func (r *Reader) MessageElements(v rawjson.Value) iter.Seq2[int, rawjson.Value] {
+	return func(yield func(int, rawjson.Value) bool) {
+		for i, e := range r.Elements(v) {
+			at := r.offset(e)
+			if r.known != nil && at >= r.Request.list+r.known.first {
+				i += r.known.elements // the index in the client's list
+			}
+			r.origin = origin{int32(at), int32(i), int32(r.entries - 1)}
+			if !yield(i, e) {
+				return
+			}
+		}
+		r.origin = origin{}
+	}
+}
+
+// offset returns the index of a value in the body. Subslices share the end of their capacity.
+func (r *Reader) offset(v rawjson.Value) int { return cap(r.index.Text()) - cap(v) }
+
+// DependsOnAll declares that the translation depends on all messages, so that it is not remembered.
+func (r *Reader) DependsOnAll() { r.Request.whole = true }
+
 // Members yields the members of an object.
 func (r *Reader) Members(v rawjson.Value) iter.Seq2[string, rawjson.Value] { return r.index.Members(v) }
+
+// BodyMembers yields the members of the body and hashes them, apart from the messages and the system prompt.
+func (r *Reader) BodyMembers(body rawjson.Value) iter.Seq2[string, rawjson.Value] {
+	return func(yield func(string, rawjson.Value) bool) {
+		r.sum.ResetSeed(turnsSeed)
+		for key, v := range r.index.Members(body) {
+			switch string(r.Request.Format.Codec().Name([]byte(key))) {
+			case "messages":
+				r.Request.list = r.offset(v)
+			case "system":
+			default:
+				_, _ = r.sum.WriteString(key)
+				_, _ = r.sum.WriteString(":")
+				_, _ = r.sum.Write(v)
+			}
+			if !yield(key, v) {
+				return
+			}
+		}
+		r.Request.sum = r.sum.Sum64()
+	}
+}
 
 // Member returns a member of an object, nil for none.
 func (r *Reader) Member(v rawjson.Value, name string) rawjson.Value { return r.index.Member(v, name) }
@@ -153,14 +203,24 @@ func (r *Reader) appendPath(b []byte, field string, indices bool) []byte {
 // maxDropped is the maximum number of dropped fields listed.
 const maxDropped = 64
 
+// dropped maps the client's fields that the upstream does not get to the first entry of the messages with
+// the field, by its index in the body; 0 for fields outside of the messages.
+type dropped map[string]int32
+
+func (d dropped) add(field string, at int32) {
+	if before, known := d[field]; known && before == 0 || !known && len(d) < maxDropped {
+		d[field] = at
+	}
+}
+
 // Drop lists a field that no other format supports.
 func (r *Reader) Drop(field string) {
 	r.scratch = r.appendPath(r.scratch[:0], field, false)
 	if r.Request.dropped == nil {
-		r.Request.dropped = map[string]bool{}
+		r.Request.dropped = dropped{}
 	}
-	if len(r.Request.dropped) < maxDropped && !r.Request.dropped[string(r.scratch)] {
-		r.Request.dropped[string(r.scratch)] = true
+	if at, known := r.Request.dropped[string(r.scratch)]; !known || at == 0 {
+		r.Request.dropped.add(string(r.scratch), r.origin.at)
 	}
 }
 
@@ -266,7 +326,7 @@ func (r *Reader) Stops(v rawjson.Value) {
 func (r *Reader) Message(role Role, parts []Part) {
 	// An empty user message still requests an answer.
 	if len(parts) > 0 || role == User {
-		r.Request.Messages = reuse.Append(r.Request.Messages, Message{Role: role, Parts: parts})
+		r.Request.Messages = reuse.Append(r.Request.Messages, Message{role, parts, r.origin})
 	}
 }
 

@@ -34,8 +34,14 @@ type Request struct {
 	Reasoning Reasoning
 	// Output is the required form of the answer.
 	Output Output
-	// dropped are the fields that no other format supports.
-	dropped map[string]bool
+
+	dropped dropped
+	// list is the index of the list of messages in the body. sum is a hash of the rest of the body
+	// that the translation of a message depends on.
+	list int
+	sum  uint64
+	// whole: the translation of some message depends on all messages, see [Reader.DependsOnAll].
+	whole bool
 }
 
 // Choice restricts or forces tool calls.

@@ -20,6 +20,7 @@ func (w *Writer) shape() []Message {
 	pairs := pairs{of: make(map[string]pair)}
 	w.Called = make(map[string]ToolName)
 	for i, m := range in {
+		w.place = m.origin.at
 		parts := w.carried(m)
 		if w.Rules.RefusesBlank && blank(parts) {
 			parts = nil
@@ -34,6 +35,7 @@ func (w *Writer) shape() []Message {
 			if joins(out, Assistant) {
 				at--
 			}
+			pairs.turn = at
 			parts = pairs.calls(parts, at)
 			for _, p := range parts {
 				if p.Kind == CallPart {
@@ -50,7 +52,7 @@ func (w *Writer) shape() []Message {
 		case System:
 			out = w.finished(out)
 			if !empty && w.inPlace(in, i, out) {
-				out = append(out, answeredMessage{Message: Message{Role: System, Parts: parts}})
+				out = append(out, answeredMessage{Message: Message{System, parts, m.origin}})
 				continue
 			}
 			// The message is folded into a user message.
@@ -68,9 +70,13 @@ func (w *Writer) shape() []Message {
 			out[len(out)-1].add(parts)
 			continue
 		}
-		out = append(out, answeredMessage{Message: Message{Role: role, Parts: parts}})
+		out = append(out, answeredMessage{Message: Message{role, parts, m.origin}})
 	}
 	pairs.over(out)
+	if pairs.irregular {
+		w.DependsOnAll()
+	}
+	w.place = 0
 	return w.ended(behind(w.finished(out)))
 }
 

@@ -6,8 +6,8 @@ package translate
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
+
+	"github.com/zeebo/xxh3"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
@@ -22,6 +22,9 @@ type Incoming struct {
 	Path string
 	// Query is the raw query, without the question mark.
 	Query string
+	// Turns are those of the conversation's last request, nil for none. Remember asks for those of this one.
+	Turns    *Turns
+	Remember bool
 }
 
 // Outgoing is a request for the upstream, with the data for converting the answer.
@@ -53,6 +56,8 @@ type Outgoing struct {
 	// Stop are the client's stop sequences if the upstream's format has none. The answer must be
 	// cut before the first of them, see [Stops].
 	Stop []string
+	// Turns are for the conversation's next request, nil for none.
+	Turns *Turns
 }
 
 // ErrBody reports a body that is not a request of its format. It has no content.
@@ -80,6 +85,9 @@ func Convert(from, to wire.Format, in Incoming, o Options) (*Outgoing, error) {
 	if from == to {
 		return &Outgoing{Body: in.Body, Path: in.Path, Query: in.Query, IncludeUsage: true}, nil
 	}
+	if out, ok := in.Turns.convert(from, to, in, o); ok {
+		return out, nil
+	}
 	q, err := Read(from, in)
 	if err != nil {
 		return nil, err
@@ -88,7 +96,10 @@ func Convert(from, to wire.Format, in Incoming, o Options) (*Outgoing, error) {
 }
 
 // Read reads a request of any format. The result points into in.Body.
-func Read(from wire.Format, in Incoming) (*Request, error) {
+func Read(from wire.Format, in Incoming) (*Request, error) { return read(from, in, nil, 0) }
+
+// read is [Read] for a body from which known turns have been left out. list is the index of its messages then.
+func read(from wire.Format, in Incoming, known *Turns, list int) (*Request, error) {
 	index, ok := rawjson.IndexObject(in.Body)
 	if !ok {
 		return nil, errNotObject
@@ -96,7 +107,10 @@ func Read(from wire.Format, in Incoming) (*Request, error) {
 	if dialectOf(from) == nil {
 		return nil, fmt.Errorf("translate from %q: no such format", from)
 	}
-	r := Reader{Request: &Request{Format: from}, from: dialectOf(from), index: index}
+	r := Reader{Request: &Request{Format: from, list: list}, from: dialectOf(from), index: index, known: known}
+	if known != nil {
+		r.entries = known.entries
+	}
 	if err := r.read(in); err != nil {
 		return nil, err
 	}
@@ -106,18 +120,16 @@ func Read(from wire.Format, in Incoming) (*Request, error) {
 	return r.Request, nil
 }
 
-// Write writes a request from [Read] in another format. It only uses the path of in and its length.
+// Write writes a request from [Read] in another format.
 func Write(to wire.Format, q *Request, in Incoming, o Options) (*Outgoing, error) {
 	w := newWriter(to, q, o, len(in.Body))
 	if err := w.write(); err != nil {
 		return nil, err
 	}
-	out := &Outgoing{
-		Body: w.Body, Names: w.Names, Stream: q.Stream, Stop: w.stop,
-		IncludeUsage: q.IncludeUsage, Model: q.Model, Empty: q.FillsCache, Added: w.added,
+	out := w.outgoing(in)
+	if in.Remember && len(in.Body) >= minRemembered {
+		out.Turns = w.remember(in, xxh3.NewSeed(turnsSeed))
 	}
-	out.Path, out.Query = endpoint(q.Format, to, in.Path, w.Model, q.Stream)
-	out.Dropped = slices.Sorted(maps.Keys(w.dropped))
 	return out, nil
 }
 

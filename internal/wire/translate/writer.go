@@ -40,7 +40,13 @@ type Writer struct {
 	dialect *spoken
 	added   bool
 	stop    []string
-	dropped map[string]bool
+	dropped dropped
+	place   int32 // the message being written, by its [origin]
+	// known are the turns to insert before Messages[tail], nil for none. starts are the beginnings of the
+	// messages.
+	known  *Turns
+	tail   int
+	starts []start
 }
 
 func newWriter(to wire.Format, q *Request, o Options, room int) *Writer {
@@ -49,7 +55,7 @@ func newWriter(to wire.Format, q *Request, o Options, room int) *Writer {
 		Request: q, Options: o, Names: newNames(to, o.NameLimit), Model: q.Model, dropped: maps.Clone(q.dropped),
 	}
 	if w.dropped == nil {
-		w.dropped = map[string]bool{}
+		w.dropped = dropped{}
 	}
 	if o.Model != nil {
 		w.Model = o.Model(q.Model)
@@ -69,6 +75,9 @@ func (w *Writer) write() error {
 		return &Unsupported{Field: "model", Reason: "not the name of a model"}
 	}
 	w.Messages = w.shape()
+	if w.known != nil && !w.follows() {
+		return errWhole
+	}
 	w.Body = append(w.Body, '{')
 	err := w.dialect.WriteRequest(w)
 	w.Body = append(w.Body, '}')
@@ -83,11 +92,10 @@ func (w *Writer) Adds() bool {
 }
 
 // Drop lists a dropped field of the client.
-func (w *Writer) Drop(field string) {
-	if len(w.dropped) < maxDropped && !w.dropped[field] {
-		w.dropped[field] = true
-	}
-}
+func (w *Writer) Drop(field string) { w.dropped.add(field, w.place) }
+
+// DependsOnAll is [Reader.DependsOnAll].
+func (w *Writer) DependsOnAll() { w.Request.whole = true }
 
 // allowed returns the tools that the model may call.
 func (w *Writer) allowed() []Tool {

@@ -26,7 +26,7 @@ func Root() caddycmd.Command {
 		CobraFunc: func(cmd *cobra.Command) {
 			cmd.AddCommand(DashboardCommand(), DemoCommand(), DoctorCommand(), SmoketestCommand(), StatuslineCommand(), UserCommand(),
 				WrapCommand(), estimateCommand(), importCommand(), pricesCommand(), replayCommand(), explainCommand(),
-				report.Command(), compressor.Command())
+				report.Command(), compressor.Command(), versionCommand())
 			cmd.RunE = whichCommand
 		},
 	}

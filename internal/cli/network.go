@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/version"
 )
 
 const skew = 5 * time.Minute
@@ -114,6 +116,7 @@ func (e *exam) get(ctx context.Context, url string, credential http.Header) (*ht
 		return nil, err
 	}
 	maps.Copy(r.Header, credential)
+	r.Header.Set("User-Agent", version.Agent())
 	answer, err := e.client.Do(r)
 	if err != nil {
 		return nil, err

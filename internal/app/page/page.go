@@ -12,10 +12,13 @@ import (
 	"embed"
 	"encoding/hex"
 	"encoding/json"
+	"html"
 	"net/http"
 	"path"
 	"sync"
 	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/version"
 )
 
 //go:embed assets
@@ -57,7 +60,7 @@ type file struct {
 // New returns a page that shows the views of look.
 func New(look func() View) *Page {
 	p := &Page{look: look, writeTime: 5 * time.Second, files: map[string]file{}, ends: map[*http.Server]chan struct{}{}}
-	p.html = read("page.html")
+	p.html = bytes.ReplaceAll(read("page.html"), []byte("{version}"), []byte(html.EscapeString(version.String())))
 	for name, kind := range map[string]string{
 		"page.js":  "text/javascript; charset=utf-8",
 		"page.css": "text/css; charset=utf-8",

@@ -1,0 +1,47 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package version tells the version of llm_cache in the running program.
+package version
+
+import (
+	"runtime/debug"
+	"strings"
+	"sync"
+)
+
+const module = "github.com/caddy-llm-cache/caddy-llm-cache"
+
+// unreleased is the version of a program that was built from a folder.
+const unreleased = "devel"
+
+// String returns the version of llm_cache, such as v0.1.0 or the pseudo-version of a commit; devel if
+// Go knows none.
+var String = sync.OnceValue(func() string {
+	info, _ := debug.ReadBuildInfo()
+	return of(info)
+})
+
+// Agent returns the User-Agent of requests that no client has sent.
+func Agent() string { return "llm_cache/" + strings.TrimPrefix(String(), "v") }
+
+func of(info *debug.BuildInfo) string {
+	if info == nil {
+		return unreleased
+	}
+	// The module is the main one in a program of its own folder, and a dependency in one of xcaddy.
+	for _, m := range append([]*debug.Module{&info.Main}, info.Deps...) {
+		if m.Path != module {
+			continue
+		}
+		if m.Replace != nil && m.Replace.Version != "" {
+			m = m.Replace // a fork
+		}
+		// A pseudo-version without a time stands for a replacement by a folder.
+		if m.Version == "" || m.Version == "(devel)" || strings.HasPrefix(m.Version, "v0.0.0-00010101") {
+			return unreleased
+		}
+		return m.Version
+	}
+	return unreleased
+}

@@ -34,3 +34,11 @@ func TestVersion(t *testing.T) {
 		}
 	}
 }
+
+func TestMajor(t *testing.T) {
+	for format, want := range map[int]int{0: 0, 1: 1, 2: 2, 1001: 1, 1999: 1, 2000: 2, 2001: 2} {
+		if got := Major(format); got != want {
+			t.Errorf("Major(%d): got %d, want %d", format, got, want)
+		}
+	}
+}

@@ -43,14 +43,15 @@ func of(info *debug.BuildInfo) string {
 		if m.Path != module {
 			continue
 		}
-		if m.Replace != nil && m.Replace.Version != "" {
-			m = m.Replace // a fork
+		version := m.Version
+		if r := m.Replace; r != nil && strings.HasPrefix(r.Version, "v") {
+			version = r.Version // a fork; a folder has the version (devel)
 		}
-		// A pseudo-version without a time stands for a replacement by a folder.
-		if m.Version == "" || m.Version == "(devel)" || strings.HasPrefix(m.Version, "v0.0.0-00010101") {
-			return unreleased
+		// A pseudo-version without a time was required for a folder only.
+		if strings.HasPrefix(version, "v") && !strings.HasPrefix(version, "v0.0.0-00010101") {
+			return version
 		}
-		return m.Version
+		return unreleased
 	}
 	return unreleased
 }

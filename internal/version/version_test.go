@@ -21,8 +21,11 @@ func TestVersion(t *testing.T) {
 			Main: debug.Module{Path: "caddy", Version: "(devel)"},
 			Deps: []*debug.Module{caddy, {Path: module, Version: "v0.1.0"}},
 		}, "v0.1.0"},
+		"of a release": {&debug.BuildInfo{Deps: []*debug.Module{{
+			Path: module, Version: "v0.1.0", Replace: &debug.Module{Path: "..", Version: "(devel)"},
+		}}}, "v0.1.0"},
 		"by xcaddy from a folder": {&debug.BuildInfo{Deps: []*debug.Module{caddy, {
-			Path: module, Version: "v0.0.0-00010101000000-000000000000", Replace: &debug.Module{Path: "/src"},
+			Path: module, Version: "v0.0.0-00010101000000-000000000000", Replace: &debug.Module{Path: "/src", Version: "(devel)"},
 		}}}, "devel"},
 		"by xcaddy from a fork": {&debug.BuildInfo{Deps: []*debug.Module{{
 			Path: module, Version: "v0.1.0", Replace: &debug.Module{Path: "example.com/fork", Version: "v0.1.1"},

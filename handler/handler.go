@@ -176,7 +176,9 @@ type Handler struct {
 	// and the effective configuration, as JSON; the values of the upstream's body, which
 	// may be secret, are left out. The status is 200, or 503 where the last three
 	// requests or more have had no answer from the upstream, the last of them within
-	// 30s. Stores that fail or are slow degrade it, as requests do without them.
+	// 30s. Stores that fail or are slow degrade it, as requests do without them. With the
+	// query `?ready` the status is 503 while the stores are being opened and during Caddy's
+	// shutdown_delay, and 200 otherwise.
 	// Default: none.
 	Health string `json:"health,omitempty"`
 
@@ -235,6 +237,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	}
 	h.site.reach.At(h.Upstream.Name()) // until a request tells
 	upstreamsOf(l.Of).Add(&h.site.reach)
+	h.site.started = a.Started
 	h.site.clients.directory = a.Directory()
 	h.site.clients.refusesUnknown = a.RefusesUnknown()
 	h.site.up.Announce()
@@ -360,6 +363,7 @@ type site struct {
 	usage     usageRequests
 	now       func() time.Time
 	reach     Reach
+	started   func() bool // nil without an app
 	refused   *Refusals
 	moves     *Moves
 	coalescer *Coalescer

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
@@ -43,6 +44,9 @@ type health struct {
 func (h *Handler) serveHealth(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
+	if r.URL.Query().Has("ready") {
+		return h.serveReadiness(w, r)
+	}
 	checks := append([]page.Health{h.site.reach.Health(time.Now())}, app.Health(h.site.store.Instance)...)
 	// Load balancers read the status only.
 	word, code := status(checks)
@@ -67,6 +71,22 @@ func (h *Handler) serveHealth(w http.ResponseWriter, r *http.Request) error {
 		MaxBody:       h.MaxBody,
 		Headers:       cmp.Or(h.Headers, HeadersCompact),
 	})
+}
+
+// serveReadiness tells load balancers whether to send requests to this process. The upstream's state
+// does not count: all processes share the upstream, and none would be left.
+func (h *Handler) serveReadiness(w http.ResponseWriter, r *http.Request) error {
+	word, code := "ready", http.StatusOK
+	if leaving, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer).Get("http.shutting_down"); leaving == true {
+		word, code = "draining", http.StatusServiceUnavailable
+	} else if h.site.started != nil && !h.site.started() {
+		word, code = "starting", http.StatusServiceUnavailable
+	}
+	w.WriteHeader(code)
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	return json.NewEncoder(w).Encode(map[string]string{"status": word})
 }
 
 func status(all []page.Health) (word string, code int) {

@@ -13,17 +13,21 @@ class CaddyLlmCache < Formula
 
   def install
     ENV["CGO_ENABLED"] = "0"
-    system "go", "build", *std_go_args(ldflags: "-s -w", output: bin/"caddy"), "./cmd/caddy"
+    system "packaging/module", "v#{version}"
+    cd "build" do
+      system "go", "build", *std_go_args(ldflags: "-s -w", output: bin/"caddy")
+    end
+    (etc/"llm-cache").install "packaging/Caddyfile"
   end
 
   service do
-    run [opt_bin/"caddy", "run", "--config", etc/"Caddyfile"]
+    run [opt_bin/"caddy", "run", "--config", etc/"llm-cache/Caddyfile"]
     keep_alive true
     error_log_path var/"log/caddy.log"
     environment_variables XDG_DATA_HOME: var/"lib", HOME: var/"lib"
   end
 
   test do
-    assert_match "http.handlers.llm_cache", shell_output("#{bin}/caddy list-modules")
+    assert_match "http.handlers.llm_cache v#{version}", shell_output("#{bin}/caddy list-modules --versions")
   end
 end

@@ -39,8 +39,14 @@ func Restore(d Digest, snapshot []byte) (*Session, error) {
 			break
 		}
 	}
-	// Bytes after the end are damage, too.
-	if r.Bad || len(r.In) > 0 || snapshot[0] == 0 {
+	// Fields of later minor versions.
+	for !r.Bad && len(r.In) > 0 {
+		if number := r.Uint(); number == 0 {
+			r.Fail()
+		}
+		r.Bytes()
+	}
+	if r.Bad || snapshot[0] == 0 {
 		return nil, ErrSnapshot
 	}
 	return s, nil

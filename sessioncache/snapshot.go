@@ -22,7 +22,9 @@ import (
 // traits, paths, classes, and the states of pings, overlays and background folds. It contains no
 // credential and no text of the client, only our stubs and notes with the names of their calls.
 
-// snapshotForm is the number of the format. Every change of the format takes the next number.
+// snapshotForm is the number of the format. A change that earlier programs cannot skip takes the next number.
+// Anything else is a field at the end: its number, from 1 on, and its bytes. Programs skip fields that they do
+// not know.
 const snapshotForm = 1
 
 // snapshotHead is the approximate size of a snapshot without blocks.

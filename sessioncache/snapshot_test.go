@@ -179,8 +179,28 @@ func TestSnapshotsThatAreNotRead(t *testing.T) {
 			t.Fatalf("cut to %d bytes: %v", n, err)
 		}
 	}
-	if _, err := Restore(Digest{}, append(bytes.Clone(good), 0)); !errors.Is(err, ErrSnapshot) {
-		t.Errorf("with a byte more: %v", err)
+	for _, more := range [][]byte{{0}, {1}, {1, 2, 3}, {1, 1, 7, 0, 0}} {
+		if _, err := Restore(Digest{}, append(bytes.Clone(good), more...)); !errors.Is(err, ErrSnapshot) {
+			t.Errorf("with %v at the end: got %v, want %v", more, err, ErrSnapshot)
+		}
+	}
+}
+
+// TestSnapshotsOfLaterMinorVersions: unknown fields at the end are skipped, and the rest is read.
+func TestSnapshotsOfLaterMinorVersions(t *testing.T) {
+	s, _ := rich(t)
+	own := snapshotOf(s)
+	w := PackedWriter{Out: bytes.Clone(own)}
+	w.Uint(1)
+	w.Bytes([]byte("a field of 0.2"))
+	w.Uint(300)
+	w.Bytes(nil)
+	again, err := Restore(Digest([]byte(s.digest)), w.Out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := snapshotOf(again); !bytes.Equal(got, own) {
+		t.Errorf("it is read as another session: got %x, want %x", got, own)
 	}
 }
 

@@ -113,6 +113,7 @@ type App struct {
 
 	instance   *shared.Instance
 	began      []func() // once it has come into force
+	started    atomic.Bool
 	audit      AuditStore
 	auditShare *AuditShare
 	spent      *allowance.Spending // read by openBudgets
@@ -327,6 +328,7 @@ func (a *App) Start() error {
 	a.watchUsers(refreshing)
 	// A new configuration comes into force when the old one stops. Caddy stops the old one once every app of the new
 	// one has started, so a refused configuration never comes into force.
+	a.started.Store(true)
 	running := runningOf(a.instance)
 	running.Lock()
 	defer running.Unlock()
@@ -336,6 +338,10 @@ func (a *App) Start() error {
 	}
 	return nil
 }
+
+// Started reports whether the configuration's stores have answered, or were given up within the time
+// that a start waits for them. Caddy may serve requests before.
+func (a *App) Started() bool { return a.started.Load() }
 
 // govern brings the configuration into force.
 func (a *App) govern() {

@@ -28,6 +28,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/version"
 )
 
 // PricesFrom refreshes cache rules and prices from a models file at a URL. The file is
@@ -127,6 +128,7 @@ func download(ctx context.Context, address string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	req.Header.Set("User-Agent", version.Agent())
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return nil, err

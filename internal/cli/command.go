@@ -47,7 +47,7 @@ func groups() []group {
 		{"Try it", []*cobra.Command{DemoCommand(), estimateCommand(), WrapCommand()}},
 		{"Run it", []*cobra.Command{
 			DoctorCommand(), SmoketestCommand(), DashboardCommand(), StatuslineCommand(), report.Command(), UserCommand(),
-			pricesCommand(),
+			pricesCommand(), versionCommand(),
 		}},
 		{"Study it", []*cobra.Command{replayCommand(), explainCommand(), importCommand(), compressor.Command()}},
 	}

@@ -157,3 +157,10 @@ func TestPricesFlag(t *testing.T) {
 		}
 	}
 }
+
+func TestVersionCommand(t *testing.T) {
+	out, _, err := command("version")
+	if want := "llm_cache devel, Caddy "; err != nil || !strings.HasPrefix(out, want) {
+		t.Errorf("got %q and error %v, want %q…", out, err, want)
+	}
+}

@@ -22,6 +22,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/page"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/version"
 )
 
 const skew = 5 * time.Minute
@@ -146,6 +147,7 @@ func (e *exam) read(ctx context.Context, url string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.Header.Set("User-Agent", version.Agent())
 	answer, err := e.http.Do(r)
 	if err != nil {
 		return nil, err
@@ -175,6 +177,7 @@ func (e *exam) ask(ctx context.Context, method, url string, credential http.Head
 		return a, err
 	}
 	maps.Copy(r.Header, credential)
+	r.Header.Set("User-Agent", version.Agent())
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}

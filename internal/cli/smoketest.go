@@ -19,6 +19,7 @@ import (
 	"unicode"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/version"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	_ "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/formats" // all of them
 )
@@ -150,6 +151,7 @@ func (o *SmoketestOptions) ask(ctx context.Context, l *SmoketestLine, p *prompt)
 		return nil
 	}
 	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", version.Agent())
 	if o.Key != "" {
 		speeches[o.Format].key(req.Header, o.Key)
 	}

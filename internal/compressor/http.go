@@ -21,6 +21,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lingua"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/version"
 )
 
 // HTTP sends texts to a server, which may run any model on any device. The server can read the
@@ -134,6 +135,7 @@ func (h *HTTP) Health(ctx context.Context) Health {
 }
 
 func (h *HTTP) ask(req *http.Request, into any, limit int64) error {
+	req.Header.Set("User-Agent", version.Agent())
 	resp, err := h.client.Do(req)
 	if err != nil {
 		return err

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"runtime/metrics"
-	"syscall"
 	"testing"
 	"time"
 
@@ -116,9 +115,9 @@ func measured(f func()) cost {
 			}
 		}
 	}()
-	before := processorTime()
+	before := testkit.ProcessorTime()
 	f()
-	ms := (processorTime() - before).Milliseconds()
+	ms := (testkit.ProcessorTime() - before).Milliseconds()
 	close(stop)
 	return cost{(<-peak - from) >> 20, ms}
 }
@@ -131,12 +130,4 @@ func memory() int64 {
 	}
 	metrics.Read(s)
 	return int64(s[0].Value.Uint64() - s[1].Value.Uint64() - s[2].Value.Uint64())
-}
-
-func processorTime() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -10,9 +10,10 @@ import (
 	"net/http"
 	"os"
 	"strconv"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
 )
 
 // TestPageLoad measures what viewers of the live page cost where there are 1,000 sessions, of
@@ -28,22 +29,14 @@ func TestPageLoad(t *testing.T) {
 	for i := range 1000 {
 		read(t, p.post("/v1/messages", conversation(2, false), "X-Session-Id", strconv.Itoa(i)))
 	}
-	spent := func() time.Duration {
-		t.Helper()
-		var use syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &use); err != nil {
-			t.Fatal(err)
-		}
-		return time.Duration(use.Utime.Nano() + use.Stime.Nano())
-	}
 	run := func() time.Duration {
 		t.Helper()
-		before, n := spent(), 0
+		before, n := testkit.ProcessorTime(), 0
 		for end := time.Now().Add(long); time.Now().Before(end); n++ {
 			read(t, p.post("/v1/messages", conversation(3, false), "X-Session-Id", strconv.Itoa(n)))
 			time.Sleep(500 * time.Millisecond)
 		}
-		return spent() - before
+		return testkit.ProcessorTime() - before
 	}
 	without := run()
 	events := make(chan struct{}, 1<<16)

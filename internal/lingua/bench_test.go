@@ -11,9 +11,10 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
 )
 
 // BenchmarkEncode runs 512 tokens through the model in the folder LLM_CACHE_LINGUA, see
@@ -43,11 +44,11 @@ func BenchmarkEncode(b *testing.B) {
 				}
 				fastest := time.Hour
 				for b.Loop() {
-					before := coreTime()
+					before := testkit.ProcessorTime()
 					if _, err := m.encoder.logits(context.Background(), tokens); err != nil {
 						b.Fatal(err)
 					}
-					fastest = min(fastest, coreTime()-before)
+					fastest = min(fastest, testkit.ProcessorTime()-before)
 				}
 				b.ReportMetric(fastest.Seconds(), "core-s")
 				debug.FreeOSMemory()
@@ -56,14 +57,6 @@ func BenchmarkEncode(b *testing.B) {
 			})
 		}
 	}
-}
-
-func coreTime() time.Duration {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // resident returns the resident memory of the process, where available.

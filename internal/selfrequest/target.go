@@ -19,6 +19,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/version"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
 )
@@ -160,10 +161,16 @@ func (t *Target) request(ctx context.Context) (*http.Request, error) {
 	if err != nil {
 		return nil, errURI // the URL's own error quotes it
 	}
+	header := t.Header.Clone()
+	if header == nil {
+		header = http.Header{}
+	}
+	// The client's own User-Agent comes first, as providers tell the clients of a plan by it.
+	header.Set("User-Agent", strings.TrimSpace(header.Get("User-Agent")+" "+version.Agent()))
 	r := (&http.Request{
 		Method: t.Method, URL: u, RequestURI: uri, Host: t.Host, RemoteAddr: t.remote, TLS: t.tls,
 		// handlers on the path may modify the values
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: t.Header.Clone(),
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header,
 
 		// The real body is set by the handler that forwards the request, so that no other handler
 		// on the path can send it to an upstream.

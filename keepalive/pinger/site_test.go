@@ -146,6 +146,7 @@ func (k *kept) send(messages string) string {
 	r.Header.Set("X-Api-Key", k.key)
 	r.Header.Set("Authorization", "Bearer "+k.key)
 	r.Header.Set("Anthropic-Beta", "some-beta")
+	r.Header.Set("User-Agent", "claude-cli/2.1.332 (external, cli)")
 	r.Header.Set("Content-Type", "application/json")
 	if k.session != "" {
 		r.Header.Set("X-Claude-Code-Session-Id", k.session)
@@ -197,7 +198,7 @@ func TestPingsOfASite(t *testing.T) {
 		t.Errorf("the ping is\n%s\nwant\n%s", k.bodies[i], want)
 	}
 	if h := k.got[i].Header; h.Get("X-Api-Key") != secret || h.Get("Authorization") != "Bearer "+secret ||
-		h.Get("Anthropic-Beta") != "some-beta" {
+		h.Get("Anthropic-Beta") != "some-beta" || h.Get("User-Agent") != "claude-cli/2.1.332 (external, cli) llm_cache/devel" {
 		t.Errorf("the ping's headers are %v", h)
 	}
 

@@ -5,6 +5,7 @@ package disk_test
 
 import (
 	"bytes"
+	"database/sql"
 	"errors"
 	"os"
 	"path/filepath"
@@ -55,6 +56,54 @@ func TestStore(t *testing.T) {
 		}
 		return s
 	})
+}
+
+// TestLaterMinorVersion: a file of a later minor version, with a column more, is read and written, and stays one of
+// that version. A later major version is refused.
+func TestLaterMinorVersion(t *testing.T) {
+	o := options(filepath.Join(t.TempDir(), "sessions.db"))
+	record := func(n byte) []sessioncache.Record {
+		return []sessioncache.Record{{
+			Digest: sessioncache.Digest{n}, Used: time.Now(), Snapshot: []byte{n},
+		}}
+	}
+	d := opened(t, o)
+	if err := d.Save(t.Context(), record(1)); err != nil {
+		t.Fatal(err)
+	}
+	_ = d.Close()
+	alter := func(statements string) (format int) {
+		t.Helper()
+		db, err := sql.Open("sqlite", o.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		if _, err := db.Exec(statements); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.QueryRow("PRAGMA user_version").Scan(&format); err != nil {
+			t.Fatal(err)
+		}
+		return format
+	}
+	alter("ALTER TABLE sessions ADD COLUMN later TEXT NOT NULL DEFAULT ''; UPDATE sessions SET later = 'x'; " +
+		"PRAGMA user_version = 1001")
+	d = opened(t, o)
+	if got, err := d.Load(t.Context(), sessioncache.Digest{1}); err != nil || !bytes.Equal(got, []byte{1}) {
+		t.Errorf("got %v and error %v, want the record of before", got, err)
+	}
+	if err := d.Save(t.Context(), record(2)); err != nil {
+		t.Errorf("it is not written: %v", err)
+	}
+	_ = d.Close()
+	if format := alter("SELECT 1"); format != 1001 {
+		t.Errorf("the file is of format %d now, want 1001", format)
+	}
+	alter("PRAGMA user_version = 2000")
+	if _, err := disk.Open(o); !errors.Is(err, disk.ErrNewer) {
+		t.Errorf("of a later major version: got error %v, want %v", err, disk.ErrNewer)
+	}
 }
 
 func TestOneProcessAtATime(t *testing.T) {

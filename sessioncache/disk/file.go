@@ -16,10 +16,12 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/version"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// form is the number of the table's format, in user_version.
+// form is the number of the table's format, in user_version, see [version.Major]. Columns may be added in a minor
+// version, with a default.
 const form = 1
 
 const table = `
@@ -84,14 +86,14 @@ func (d *Disk) read() error {
 		return err
 	}
 	defer tx.Rollback() //nolint:errcheck // after a commit it does nothing
-	version := 0
-	if err := tx.QueryRow("PRAGMA user_version").Scan(&version); err != nil {
+	found := 0
+	if err := tx.QueryRow("PRAGMA user_version").Scan(&found); err != nil {
 		return err
 	}
-	if version > form {
+	if version.Major(found) > version.Major(form) {
 		return ErrNewer
 	}
-	if _, err := tx.Exec(fmt.Sprintf("%s; PRAGMA user_version = %d", table, form)); err != nil {
+	if _, err := tx.Exec(fmt.Sprintf("%s; PRAGMA user_version = %d", table, max(found, form))); err != nil {
 		return err
 	}
 	rows, err := tx.Query("SELECT id, digest, tenant, used, answers, length(snapshot) FROM sessions ORDER BY used")

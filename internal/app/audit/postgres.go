@@ -99,9 +99,9 @@ func (p *Postgres) makeSchema(ctx context.Context, tx pgx.Tx) error {
 		return err
 	}
 	switch {
-	case version > schemaVersion:
+	case isNewer(version):
 		return newer(version)
-	case version == schemaVersion:
+	case version >= schemaVersion:
 		return addPostgresColumns(ctx, tx)
 	}
 	if _, err := tx.Conn().PgConn().Exec(ctx, postgresSchema).ReadAll(); err != nil {

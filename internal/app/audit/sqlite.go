@@ -86,7 +86,7 @@ func CheckSQLite(path string) error {
 	switch {
 	case !ours || application != 0:
 		return fmt.Errorf("%s: %w", path, ErrForeign)
-	case version > schemaVersion:
+	case isNewer(version):
 		return fmt.Errorf("%s: %w", path, newer(version))
 	}
 	return nil
@@ -109,7 +109,7 @@ func ReadSQLite(path string) (*SQLite, error) {
 		return nil, err
 	}
 	version := 0
-	if err := s.db.QueryRow("PRAGMA user_version").Scan(&version); err != nil || version != schemaVersion {
+	if err := s.db.QueryRow("PRAGMA user_version").Scan(&version); err != nil || version == 0 || isNewer(version) {
 		if err == nil {
 			err = fmt.Errorf("the schema is of version %d, this program reads version %d", version, schemaVersion)
 		}
@@ -154,9 +154,9 @@ func (s *SQLite) makeSchema(ctx context.Context) error {
 		return err
 	}
 	switch {
-	case version > schemaVersion:
+	case isNewer(version):
 		return newer(version)
-	case version == schemaVersion:
+	case version >= schemaVersion:
 		if err := addColumns(ctx, tx); err != nil {
 			return err
 		}

@@ -259,6 +259,44 @@ func TestEarlierColumns(t *testing.T) {
 	}
 }
 
+// TestLaterMinorVersion: a file of a later minor version, with a column and a table more, is read and written.
+func TestLaterMinorVersion(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.db")
+	s, err := OpenSQLite(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Write(t.Context(), []*Record{sample(1)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.db.Exec("ALTER TABLE turns ADD COLUMN later INTEGER NOT NULL DEFAULT 0; CREATE TABLE more (x); " +
+		"PRAGMA user_version = 1001"); err != nil {
+		t.Fatal(err)
+	}
+	_ = s.Close()
+	s, err = OpenSQLite(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Write(t.Context(), []*Record{sample(2)}); err != nil {
+		t.Fatal(err)
+	}
+	_ = s.Close()
+	r, err := ReadSQLite(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	n := 0
+	if err := r.Each(t.Context(), time.Time{}, func(*Record) error { n++; return nil }); err != nil || n != 2 {
+		t.Errorf("got %d records and error %v, want 2", n, err)
+	}
+	version := 0
+	if err := r.db.QueryRow("PRAGMA user_version").Scan(&version); err != nil || version != 1001 {
+		t.Errorf("the file is of version %d now (error %v), want 1001", version, err)
+	}
+}
+
 // An unusable file stays unchanged, and the error names the reason.
 func TestUnusableFiles(t *testing.T) {
 	dir := t.TempDir()

@@ -12,11 +12,14 @@ import (
 	"embed"
 	"encoding/hex"
 	"encoding/json"
+	"html"
 	"net/http"
 	"path"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/version"
 )
 
 //go:embed assets
@@ -56,13 +59,18 @@ type file struct {
 	kind string
 }
 
+// footed puts the version into the footer of the page.
+func footed(page []byte) []byte {
+	return bytes.ReplaceAll(page, []byte("{version}"), []byte(html.EscapeString(version.String())))
+}
+
 // New returns a page with the data of a source.
 func New(source Source) *Page {
 	p := &Page{
 		source: source, writeTime: 5 * time.Second, files: map[string]file{}, ends: map[*http.Server]chan struct{}{},
 		answers: newAnswers(source),
 	}
-	p.html = read("page.html")
+	p.html = footed(read("page.html"))
 	for name, kind := range map[string]string{
 		script: "text/javascript; charset=utf-8",
 		style:  "text/css; charset=utf-8",

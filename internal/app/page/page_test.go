@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/version"
 )
 
 // TestServe: the page is small, loads nothing from elsewhere and is read-only. Its stream ends with
@@ -44,6 +46,9 @@ func TestServe(t *testing.T) {
 	if header.Get("Content-Security-Policy") != policy || strings.Contains(policy, "unsafe") ||
 		header.Get("Cache-Control") != "no-cache" {
 		t.Errorf("%v", header)
+	}
+	if want := "llm_cache " + version.String() + "</p>"; !strings.Contains(html, want) {
+		t.Errorf("the footer has no %q", want)
 	}
 	files := regexp.MustCompile(`page-[0-9a-f]{12}\.(js|css)`).FindAllString(html, -1)
 	if len(files) != 2 {

@@ -36,7 +36,7 @@ func WriteReport(w io.Writer, p *audit.Period) error {
 		return err
 	}
 	js, css := read(script), read(style)
-	page := read("page.html")
+	page := footed(read("page.html"))
 	for _, part := range [][2]string{
 		{`<link rel="stylesheet" href="page.css" crossorigin>`, "<style>" + string(css) + "</style>"},
 		{`<script type="module" src="page.js"></script>`, `<script type="application/json" id="data">` + string(data) +

@@ -39,15 +39,20 @@ const (
 	maxName = 128
 )
 
-// Handler makes requests whole again that an edge (`llm_cache` with `retain origin`) has
-// sent as the difference to what it sent before, before anything behind it sees them. It
-// stands in front of `llm_cache` and `reverse_proxy`, near the model. Requests that are
-// not an edge's pass untouched and unread.
+// Handler restores the requests that an edge sends as differences. An edge is an `llm_cache`
+// with `retain origin`, at the other end of a slow line. The handler stands near the model, in
+// front of `llm_cache` and `reverse_proxy`:
 //
-// What a difference goes on from is kept in memory, for the edge and the credential that
-// sent it and nobody else, once the model has answered it. A difference that goes on from
-// something that is not kept is answered by 415 with the header `Llm-Cache-Delta`, upon
-// which the edge sends the whole; the client never notices.
+//	http://:4004 {
+//		llm_cache_origin
+//		reverse_proxy 127.0.0.1:8080
+//	}
+//
+// Other requests pass untouched and unread.
+//
+// Answered requests are kept in memory, each for the edge and the credential that sent it. A
+// difference to a request that is not kept gets 415 with the header `Llm-Cache-Delta`. The
+// edge then sends the whole request; the client does not notice.
 type Handler struct {
 	// TTL is for how long what is not used is kept, at most 7 days. Default: 3h.
 	TTL caddy.Duration `json:"ttl,omitempty"`

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"syscall"
 	"testing"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/delta"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/relay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
@@ -77,21 +77,12 @@ func BenchmarkKnown(b *testing.B) {
 			ask()
 			ask()
 			b.SetBytes(int64(len(bodies[0])))
-			from := cpu(b)
+			from := testkit.ProcessorTime()
 			for b.Loop() {
 				ask()
 			}
-			b.ReportMetric(float64(cpu(b)-from)/float64(b.N), "cpu-ns/op")
+			b.ReportMetric(float64(testkit.ProcessorTime()-from)/float64(b.N), "cpu-ns/op")
 			b.ReportMetric(float64(sent), "sent-B")
 		})
 	}
-}
-
-// cpu returns the processor time of this process.
-func cpu(b *testing.B) time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

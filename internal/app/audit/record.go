@@ -281,8 +281,6 @@ func (r *Record) FallbackName() string {
 	return r.Fallback
 }
 
-// IsTurn reports whether a client sent the request. Continuations, pings, other internal requests and
-// attempts that a fallback took over cost tokens and are no turns.
 // GroupNames are the groups of the record's user, None without one.
 func (r *Record) GroupNames() []string {
 	if len(r.Groups) == 0 {
@@ -294,8 +292,8 @@ func (r *Record) GroupNames() []string {
 // NoGroup are the groups of a user without one.
 var NoGroup = []string{None}
 
-// IsTurn reports whether a client sent the request. Continuations, pings and other internal
-// requests cost tokens and are no turns.
+// IsTurn reports whether a client sent the request. Continuations, pings, other internal requests and
+// attempts that a fallback took over cost tokens and are no turns.
 func (r *Record) IsTurn() bool {
 	if r.Outcome == FellBack {
 		return false

@@ -516,6 +516,7 @@ func (x *exchange) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 			return
 		}
 		if f := x.fallback; f != nil && !f.begun && r.Context().Err() == nil { // the fallback serves the request
+			t.flushes.Finish() // a late flush would meet the attempt's end
 			x.complete(http.ErrAbortHandler)
 			return
 		}

@@ -349,7 +349,7 @@ func TestAppsGateway(t *testing.T) {
 			var res *http.Response
 			var body string
 			eventually(t, "a spent budget", func() bool {
-				res, body = ask()
+				res, body = ask() //nolint:bodyclose // ask has closed it
 				return res.StatusCode != http.StatusOK
 			})
 			if res.StatusCode != http.StatusTooManyRequests || res.Header.Get("X-Should-Retry") != "false" ||

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -134,10 +133,7 @@ func TestConformsInCluster(t *testing.T) {
 func TestLostShard(t *testing.T) {
 	for name, lose := range map[string]func(*os.Process) (back func()){
 		"killed": func(p *os.Process) func() { _ = p.Kill(); return nil },
-		"paused": func(p *os.Process) func() {
-			_ = p.Signal(syscall.SIGSTOP)
-			return func() { _ = p.Signal(syscall.SIGCONT) }
-		},
+		"paused": pause,
 	} {
 		t.Run(name, func(t *testing.T) {
 			addrs, processes := realCluster(t)

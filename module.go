@@ -28,7 +28,7 @@ import (
 )
 
 func init() {
-	caddy.RegisterModule(app.App{})
+	caddy.RegisterModule(new(app.App))
 	caddy.RegisterModule(handler.Handler{})
 	caddy.RegisterModule(handler.MatchModel{})
 	caddy.RegisterModule(origin.Handler{})

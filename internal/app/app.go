@@ -160,7 +160,7 @@ type Beginner interface {
 }
 
 // CaddyModule returns the Caddy module information.
-func (App) CaddyModule() caddy.ModuleInfo {
+func (*App) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "llm_cache", New: func() caddy.Module { return new(App) }}
 }
 

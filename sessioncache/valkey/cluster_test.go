@@ -133,7 +133,7 @@ func TestConformsInCluster(t *testing.T) {
 func TestLostShard(t *testing.T) {
 	for name, lose := range map[string]func(*os.Process) (back func()){
 		"killed": func(p *os.Process) func() { _ = p.Kill(); return nil },
-		"paused": pause,
+		"paused": suspend,
 	} {
 		t.Run(name, func(t *testing.T) {
 			addrs, processes := realCluster(t)

@@ -13,9 +13,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/process"
 )
 
 // client is a coding agent for the terminal.
@@ -218,8 +219,7 @@ func (u *user) start(ctx context.Context, prompt string) *exec.Cmd {
 		"DO_NOT_TRACK=1",
 	}, env...)
 	// With a process group its children are killed, too.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	process.Group(cmd)
 	return cmd
 }
 
@@ -240,7 +240,9 @@ func endLeftBehind(t *testing.T, home string) {
 				continue
 			}
 			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil {
-				_ = syscall.Kill(pid, syscall.SIGKILL)
+				if p, err := os.FindProcess(pid); err == nil {
+					_ = p.Kill()
+				}
 				left++
 			}
 		}

@@ -15,13 +15,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/caddy"
+	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/process"
 )
 
 // letta is Letta's App Server with an agent that needs no model: it answers "pong".
@@ -72,8 +72,7 @@ func (l *letta) command(ctx context.Context, args ...string) *exec.Cmd {
 	}
 	cmd := exec.CommandContext(ctx, node, append([]string{filepath.Join(l.packages, "package", "letta.js")}, args...)...)
 	cmd.Dir, cmd.Env = l.home, l.env
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // what it starts ends with it
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	process.Group(cmd) // what it starts ends with it
 	return cmd
 }
 
@@ -106,7 +105,7 @@ func (l *letta) stop() {
 	if l.process == nil {
 		return
 	}
-	_ = syscall.Kill(-l.process.Process.Pid, syscall.SIGKILL)
+	_ = process.Kill(l.process.Process)
 	_ = l.process.Wait()
 	l.process = nil
 }

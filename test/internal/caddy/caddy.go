@@ -20,8 +20,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/process"
 )
 
 // Build builds cmd/caddy of the module in the folder root into the file out.
@@ -105,7 +106,7 @@ func Run(ctx context.Context, cmd *exec.Cmd, admin, logFile string) (*Process, e
 	defer log.Close()
 	cmd.Stdout, cmd.Stderr = log, log
 	// With a separate process group the children of `go run` can be stopped, too.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	process.Group(cmd)
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start caddy: %w", err)
 	}
@@ -151,20 +152,20 @@ func (p *Process) Stop() error {
 		return fmt.Errorf("caddy had ended before it was stopped: %w", p.err)
 	default:
 	}
-	_ = syscall.Kill(-p.PID(), syscall.SIGTERM)
+	_ = process.Terminate(p.cmd.Process)
 	select {
 	case <-p.done:
 		return nil
 	case <-time.After(10 * time.Second):
 	}
-	_ = syscall.Kill(-p.PID(), syscall.SIGKILL)
+	_ = process.Kill(p.cmd.Process)
 	<-p.done
 	return errors.New("caddy did not end within 10 s and was killed")
 }
 
 // Kill kills the process at once, like a crash.
 func (p *Process) Kill() {
-	_ = syscall.Kill(-p.PID(), syscall.SIGKILL)
+	_ = process.Kill(p.cmd.Process)
 	<-p.done
 }
 

@@ -13,7 +13,8 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
-	"syscall"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/process"
 )
 
 // ErrMissing reports that PostgreSQL is not installed.
@@ -25,7 +26,7 @@ type Server struct {
 	DSN string
 
 	bin, dir, port string
-	as             *syscall.Credential // the server's user, nil for the current one
+	as             *owner // the server's user, nil for the current one
 }
 
 // New makes a server in an empty folder, on a port of the loopback interface, without starting it.
@@ -44,14 +45,17 @@ func New(dir, addr string) (*Server, error) {
 		if s.as, err = unprivileged(); err != nil {
 			return nil, fmt.Errorf("postgres: %w", err)
 		}
-		if err := os.Chown(dir, int(s.as.Uid), int(s.as.Gid)); err != nil {
+		if err := os.Chown(dir, int(s.as.uid), int(s.as.gid)); err != nil {
 			return nil, fmt.Errorf("postgres: %w", err)
 		}
 	}
 	return s, s.run("initdb", "-D", s.data(), "-A", "trust", "-U", "llm", "--no-sync")
 }
 
-func unprivileged() (*syscall.Credential, error) {
+// owner is a user with its group.
+type owner struct{ uid, gid uint32 }
+
+func unprivileged() (*owner, error) {
 	u, err := user.Lookup("postgres")
 	if err != nil {
 		return nil, err
@@ -64,7 +68,7 @@ func unprivileged() (*syscall.Credential, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+	return &owner{uint32(uid), uint32(gid)}, nil
 }
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
@@ -83,7 +87,9 @@ func (s *Server) Stop() error {
 func (s *Server) run(name string, args ...string) error {
 	cmd := exec.Command(filepath.Join(s.bin, name), args...)
 	cmd.Dir = s.dir
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as}
+	if s.as != nil {
+		process.As(cmd, s.as.uid, s.as.gid)
+	}
 	// The server inherits pg_ctl's output and keeps it open. A pipe would never end, so the output
 	// goes to a file.
 	out, err := os.Create(filepath.Join(s.dir, name+".log"))

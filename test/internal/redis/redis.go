@@ -13,8 +13,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/process"
 )
 
 // ErrMissing reports that Redis is not installed.
@@ -143,7 +144,7 @@ func (s *Server) Kill() {
 }
 
 // Pause stops the process with all connections open, until [Server.Resume].
-func (s *Server) Pause() { _ = s.cmd.Process.Signal(syscall.SIGSTOP) }
+func (s *Server) Pause() { _ = process.Pause(s.cmd.Process) }
 
 // Resume ends a pause.
-func (s *Server) Resume() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
+func (s *Server) Resume() { _ = process.Resume(s.cmd.Process) }

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// pause stops a process without ending it, until resume is called.
-func pause(p *os.Process) (resume func()) {
+// suspend stops a process without ending it, until resume is called.
+func suspend(p *os.Process) (resume func()) {
 	_ = p.Signal(syscall.SIGSTOP)
 	return func() { _ = p.Signal(syscall.SIGCONT) }
 }

@@ -90,7 +90,7 @@ func render(t *testing.T, values string) map[string]any {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := engine.Engine{Strict: true}.Render(c, all)
+	files, err := engine.Engine{Strict: true}.RenderWithContext(t.Context(), c, all)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ import (
 )
 
 func init() {
-	caddy.RegisterModule(app.App{})
+	caddy.RegisterModule(new(app.App))
 	caddy.RegisterModule(pinger.Limits{})
 	caddy.RegisterModule(app.MemoryStore{})
 	caddy.RegisterModule(handler.Handler{})

@@ -134,6 +134,8 @@ type exchange struct {
 	host string  // to which the request was addressed
 	user tenant.User
 
+	reserved *allowance.Reservation // of the user's budgets
+
 	fallback *fallback // nil for a request that no fallback may serve
 
 	// Set by prepare.
@@ -248,6 +250,7 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request) error {
 			o.guard("giving up a request", x.Edit.Abandon)
 			return err
 		}
+		x.reserved = reserved
 		defer reserved.Release()
 	}
 	if x.fallback == nil {
@@ -655,6 +658,7 @@ func (x *exchange) complete(err error) {
 		o.reach.Note(x.status != 0, err)
 	}
 	x.report(word)
+	x.reserved.Release() // the actual cost is counted, and the client's next request may come at once
 }
 
 // noteCut counts a prompt that a local server has cut, and logs it once for each model.

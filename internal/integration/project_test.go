@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 )
 
 // TestProject: turns are counted by the project that the client names or works in, on record, in
@@ -51,14 +53,10 @@ func TestProject(t *testing.T) {
 	for _, r := range turns(t, path, 6) {
 		got[r.ProjectName()]++
 	}
-	var page struct {
-		Today struct {
-			Projects []struct{ Name string }
-		}
-	}
+	var page struct{ Today audit.Period }
 	p.adminDo(http.MethodGet, "/llm_cache/data", &page)
 	named := map[string]bool{}
-	for _, s := range page.Today.Projects {
+	for _, s := range page.Today.Of("project") {
 		named[s.Name] = true
 	}
 	for project, n := range want {

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 )
 
 // withUsers loads a site with an audit store, and members of the app in JSON.
@@ -190,17 +192,10 @@ func TestClaimedGroups(t *testing.T) {
 	if r := turns(t, path, 1)[0]; !slices.Equal(r.Groups, []string{"web", "night"}) {
 		t.Errorf("got the groups %q on record, want web and night", r.Groups)
 	}
-	var page struct {
-		Today struct {
-			Groups []struct {
-				Name  string
-				Turns int
-			}
-		}
-	}
+	var page struct{ Today audit.Period }
 	p.adminDo(http.MethodGet, "/llm_cache/data", &page)
-	if n := len(page.Today.Groups); n < 2 {
-		t.Errorf("got %+v on the page, want web and night", page.Today.Groups)
+	if groups := page.Today.Of("group"); len(groups) < 2 {
+		t.Errorf("got %+v on the page, want web and night", groups)
 	}
 	p.move()
 	p.load(p.config("respond 204")) // the store is closed, and all that was counted is gone

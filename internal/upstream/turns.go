@@ -42,16 +42,16 @@ func NewTranslations(limit int64, now func() time.Time) *Translations {
 	})}
 }
 
-// Budget implements [state.Holder].
+// Budget is the part of the memory budget.
 func (*Translations) Budget() memory.Part { return memory.Translations }
 
-// Bytes implements [state.Holder].
+// Bytes is the memory in use.
 func (t *Translations) Bytes() int64 { return t.pool.Bytes() }
 
-// SetLimit implements [state.Holder].
+// SetLimit changes the limit, in bytes.
 func (t *Translations) SetLimit(n int64) { t.pool.SetLimit(n) }
 
-// ForgetSession implements [state.Forgetter].
+// ForgetSession drops the turns of a session.
 func (t *Translations) ForgetSession(x *sessioncache.Session) {
 	t.sessions.Lock()
 	defer t.sessions.Unlock()

@@ -162,11 +162,11 @@ var chain = [...]struct {
 // passage has the inputs of the layers for one request.
 type passage struct {
 	feature.Request
-	unkept  bool // the client gets ids of answers that no provider keeps
 	site    *site
 	span    *Span                // nil where nothing is traced
 	cleared func() *wire.Cleared // the parts of the prompt cleared on the client's order, nil without an order
 	prefix  *sharedPrefix        // nil where there is nothing to wait for
+	unkept  bool                 // the client gets ids of answers that no provider keeps
 	// asksUsage has the usage of the answer asked for in place of the client.
 	asksUsage bool
 }

@@ -216,7 +216,8 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request) error {
 
 	// The inputs of the layers, of the client's request before it is changed.
 	// Internal requests follow the path of the site, which does not lead to a fallback.
-	if way := selfrequest.Passing(r); fallenOf(r) == nil && (o.internal != 0 || way.Behind > 0) {
+	// Conversations held out are not pinged.
+	if way := selfrequest.Passing(r); fallenOf(r) == nil && !x.Edit.Holdout() && (o.internal != 0 || way.Behind > 0) {
 		x.target = x.targets(r, way)
 	}
 	x.User, x.Name = x.user.Name, namedID(r.Header, o.clients.named, x.View)

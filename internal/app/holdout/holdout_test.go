@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 )
 
@@ -151,5 +152,46 @@ func TestCoverage(t *testing.T) {
 	}
 	if needed == 0 {
 		t.Error("no interval is wider than 3 points")
+	}
+}
+
+// TestAnswers: the words follow from the measures.
+func TestAnswers(t *testing.T) {
+	plain := Conversation{Turns: 10, Output: 2000, USD: 1, OwnUSD: 1, FirstToken: 10, Answered: 10}
+	half, dear, missing := plain, plain, plain
+	half.USD, dear.USD, missing.Rereads, missing.USD = 0.5, 1.2, 3, 0.5
+	reads := plain
+	reads.Rereads = 1
+	for _, c := range []struct {
+		name            string
+		edited, control []*Conversation
+		want            [5]string
+	}{
+		{
+			"a saving", sessions(90, half), sessions(10, plain),
+			[5]string{
+				"50.0 % of what", "Yes: the saving is from 49.5 % to 50.5 %", "Nothing beyond chance.", "No session.", "You can remove holdout",
+			},
+		},
+		{"too few", sessions(90, half), sessions(3, plain), [5]string{"Not known yet: 3 sessions", "No.", "", "No session.", "keep holdout on"}},
+		{
+			"a loss", sessions(90, dear), sessions(10, plain),
+			[5]string{"cost 20.0 % more", "Yes: the saving is from -21", "", "90 of 90 edited sessions", "policy observe"},
+		},
+		{
+			"harm", sessions(90, missing), sessions(20, reads),
+			[5]string{"50.0 %", "Yes", "rereads per 100 turns +200.0 % (+200.0 % to +200.0 %)", "No session.", "risk 0.5"},
+		},
+		{
+			"a few dear ones", sessions(90, half, dear, dear, dear, dear, dear), sessions(10, plain),
+			[5]string{"46", "Yes", "", "5 of 95 edited sessions cost more than unedited, $1.00 in all", "Look at the dearest"},
+		},
+	} {
+		got := Compare(c.edited, c.control).Answers
+		for i, want := range c.want {
+			if !strings.Contains(got[i].Text, want) {
+				t.Errorf("%s: %s got %q, want %q in it", c.name, got[i].Question, got[i].Text, want)
+			}
+		}
 	}
 }

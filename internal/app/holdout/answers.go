@@ -92,9 +92,9 @@ func (c *Comparison) harmed() string {
 	return text
 }
 
-// isHarmful reports whether any harm is beyond chance.
-func (c *Comparison) isHarmful() bool {
-	for _, name := range harms {
+// misses reports whether missed text, or the turns that it takes, is beyond chance.
+func (c *Comparison) misses() bool {
+	for _, name := range [...]string{TurnsEach, Rereads, FailedEdits} {
 		if m := c.Of(name); m.Known && m.Low > 0 {
 			return true
 		}
@@ -118,7 +118,7 @@ func (c *Comparison) remedy(cost *Measure) string {
 	switch {
 	case cost.Known && cost.Low > 0:
 		return "Set policy observe, and look for the causes of cache misses on the page."
-	case c.isHarmful():
+	case c.misses():
 		return "Set planner { risk 0.5 }, which folds less."
 	case float64(c.Dearer) > lossShare*float64(c.Edited):
 		return "Look at the dearest sessions on the page. planner { risk 0.5 } folds less."

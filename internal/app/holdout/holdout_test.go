@@ -41,31 +41,38 @@ func TestCompare(t *testing.T) {
 	}{
 		{
 			"half the cost", sessions(90, half), sessions(10, plain), Cost,
-			Measure{Cost, 0.5, 1, -0.5, 0.5*math.Exp(-billError) - 1, 0.5*math.Exp(billError) - 1, true, 0}, true,
+			Measure{Cost, 0.5, 1, -0.5, 0.5*math.Exp(-billError) - 1, 0.5*math.Exp(billError) - 1, true, 0},
+			true,
 		},
 		{
 			"by turn", sessions(90, half), sessions(10, plain), CostPerTurn,
-			Measure{CostPerTurn, 0.05, 0.1, -0.5, -0.5, -0.5, true, 0}, true,
+			Measure{CostPerTurn, 0.05, 0.1, -0.5, -0.5, -0.5, true, 0},
+			true,
 		},
 		{
 			"by output", sessions(90, half), sessions(10, plain), CostPerOutput,
-			Measure{CostPerOutput, 0.25, 0.5, -0.5, -0.5, -0.5, true, 0}, true,
+			Measure{CostPerOutput, 0.25, 0.5, -0.5, -0.5, -0.5, true, 0},
+			true,
 		},
 		{
 			"without a price", sessions(90, free), sessions(10, free), CostPerTurn,
-			Measure{CostPerTurn, 10, 10, 0, 0, 0, true, 0}, false,
+			Measure{CostPerTurn, 10, 10, 0, 0, 0, true, 0},
+			false,
 		},
 		{
 			"models without a price among others", sessions(90, half, free), sessions(10, plain), CostPerTurn,
-			Measure{CostPerTurn, 0.05, 0.1, -0.5, -0.5, -0.5, true, 0}, true,
+			Measure{CostPerTurn, 0.05, 0.1, -0.5, -0.5, -0.5, true, 0},
+			true,
 		},
 		{
 			"too small a group", sessions(90, half), sessions(minSessions-1, plain), Cost,
-			Measure{Name: Cost, Edited: 0.5, Control: 1}, true,
+			Measure{Name: Cost, Edited: 0.5, Control: 1},
+			true,
 		},
 		{
 			"too few events", sessions(90, missing), sessions(100, plain, missing), Rereads,
-			Measure{Name: Rereads, Edited: 10, Control: 1 / 10.1}, true,
+			Measure{Name: Rereads, Edited: 10, Control: 1 / 10.1},
+			true,
 		},
 		{
 			"no events at all", sessions(90, plain), sessions(100, plain), FailedEdits, Measure{Name: FailedEdits}, true,
@@ -107,7 +114,7 @@ func TestLosers(t *testing.T) {
 // session's costs in both groups go together.
 func TestCoverage(t *testing.T) {
 	const n, share, runs, saved = 300, 0.2, 400, 0.25
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // no secret
+	random := rand.New(rand.NewPCG(1, 2))
 	var edited, control []*Conversation
 	for range n {
 		turns := math.Ceil(math.Exp(3 + random.NormFloat64()))

@@ -142,12 +142,13 @@ type coverage struct {
 
 // check divides the conversations at random, and compares the intervals with the truth.
 func check(pairs []*pair, share float64, seeds uint64) []*coverage {
-	var all []*coverage
 	edited, control := make([]*holdout.Conversation, 0, len(pairs)), make([]*holdout.Conversation, 0, len(pairs))
 	for _, p := range pairs {
 		edited, control = append(edited, &p.Edited), append(control, &p.Control)
 	}
-	for _, m := range holdout.Compare(edited, control).Measures {
+	measures := holdout.Compare(edited, control).Measures
+	all := make([]*coverage, 0, len(measures))
+	for _, m := range measures {
 		truth := m.Edited/m.Control - 1
 		if m.Name == holdout.Cost { // without the error of the simulated side
 			truth = cost(edited)/cost(control) - 1

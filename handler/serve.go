@@ -216,8 +216,7 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request) error {
 
 	// The inputs of the layers, of the client's request before it is changed.
 	// Internal requests follow the path of the site, which does not lead to a fallback.
-	// Conversations held out are not pinged.
-	if way := selfrequest.Passing(r); fallenOf(r) == nil && !x.Edit.Holdout() && (o.internal != 0 || way.Behind > 0) {
+	if way := selfrequest.Passing(r); fallenOf(r) == nil && (o.internal != 0 || way.Behind > 0) {
 		x.target = x.targets(r, way)
 	}
 	x.User, x.Name = x.user.Name, namedID(r.Header, o.clients.named, x.View)
@@ -420,7 +419,7 @@ func (x *exchange) claim(ctx context.Context, left time.Duration, without wire.E
 // with them, and sees the answer to the client.
 func (x *exchange) forward(w http.ResponseWriter, r *http.Request, started time.Time) error {
 	o := x.site
-	if x.target != nil {
+	if x.target != nil && !x.Edit.Holdout() { // sessions held out are not pinged
 		defer x.visits(r)() // the conversation is not idle meanwhile
 	}
 	x.trailers = httpguts.HeaderValuesContainsToken(r.Header["Te"], "trailers")

@@ -147,6 +147,15 @@ func TestObserveCountsRereads(t *testing.T) {
 	if got := s.miss("Read", `{"file_path":"/src/file5.go"}`, long("f5"), false); got != (missSigns{Reread: 1}) {
 		t.Errorf("got %+v, want one reread", got)
 	}
+	if l := s.s.Report(s.now).Conversations[0]; l.FoldMisses != 0 {
+		t.Errorf("got %d misses in the session's report, want none of folds that were not sent", l.FoldMisses)
+	}
+	// Once edits are made, the signs count no more.
+	s.p = New(Options{}, s.p.rules)
+	s.send(wire.Turn{Text: "unrelated", Done: true})
+	if l := s.s.Report(s.now).Conversations[0]; l.FoldMisses != 0 {
+		t.Errorf("got %d misses after the change of policy, want none", l.FoldMisses)
+	}
 }
 
 // Misses make folds of the same file, and of all others, less likely. Above a limit there are no

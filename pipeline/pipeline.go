@@ -330,10 +330,10 @@ func (r *request) begin(p *Pipeline, v *wire.View, s *sessioncache.Session, now 
 	}
 	only := o.Policy == Observe
 	if l.Observed != only || only && !l.Departed {
-		// Edits that were only observed were never sent, and the reverse. A restarted process does
+		// Edits that were only observed were never sent, and their misses harmed nobody; and the reverse. A restarted process does
 		// not know the upstream's cache for them either.
 		for i := range known {
-			r.States[i].Edit = nil
+			r.States[i].Edit, r.States[i].Missed = nil, false
 		}
 	}
 	if l.Observed != only {

@@ -84,6 +84,7 @@ func handlerOptions(
 	all := option.Options{
 		"upstream": option.Guest(&h.Upstream),
 		"policy":   option.Checked(option.Word(&h.Policy), h.Options.Validate),
+		"holdout":  option.Checked(option.Percent(&h.Holdout), h.Options.Validate),
 		"zones": func(d *caddyfile.Dispenser) error {
 			if d.NextArg() {
 				return d.ArgErr()

@@ -17,7 +17,7 @@ import (
 // named are the counters with the names of configured users or sites, which do not exist from the
 // start.
 var named = []string{
-	"budget_forecast_ratio", "budget_used_ratio",
+	"budget_forecast_ratio", "budget_used_ratio", "holdout",
 	"model_cost_usd_total", "model_tokens_total", "model_turns_total", "person_cost_usd_total", "person_tokens_total",
 	"person_turns_total",
 	"project_cost_usd_total", "project_tokens_total", "project_turns_total",

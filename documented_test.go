@@ -124,9 +124,9 @@ func TestMetricsAreDocumented(t *testing.T) {
 		texts.Write(text)
 	}
 	const prefix = "caddy_llm_cache_"
-	// Metrics by policy, format, person, project, model, site or budget exist once they have a value.
+	// Metrics by policy, format, person, project, model, site or budget, and those of a control group, exist once they have a value.
 	known := map[string]bool{
-		"requests_total": true, "translations_total": true, "budget_used_ratio": true, "budget_forecast_ratio": true,
+		"requests_total": true, "translations_total": true, "budget_used_ratio": true, "budget_forecast_ratio": true, "holdout": true,
 	}
 	for _, by := range []string{"person", "project", "model", "site"} {
 		for _, what := range []string{"cost_usd", "tokens", "turns"} {

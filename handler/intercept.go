@@ -472,7 +472,7 @@ func (x *exchange) setApart(turn *audit.Record) {
 			Groups: turn.Groups, Project: turn.Project, Session: turn.Session, Conversation: turn.Conversation,
 			Client: turn.Client, Model: turn.Model, BilledModel: turn.BilledModel, AssumedFrom: turn.AssumedFrom,
 			PricesOf: turn.PricesOf, ClientFormat: turn.ClientFormat, UpstreamFormat: turn.UpstreamFormat,
-			Policy: turn.Policy, Stream: turn.Stream,
+			Policy: turn.Policy, Stream: turn.Stream, Holdout: turn.Holdout,
 			Billed: tokens(b.Actual), Cost: b.Cost, USD: b.Dollars, Outcome: audit.Completed, Reason: k.reason,
 			Status: turn.Status, Total: end.Sub(k.at),
 		}

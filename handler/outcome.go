@@ -19,6 +19,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/subscription"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
 // outcome is the result of a request. Its values are computed once: by open before the request is sent,
@@ -90,6 +91,10 @@ var values = [...]struct {
 		of: func(x *exchange) value { return text(x.Session) },
 	},
 	{header: headerPolicy, placeholder: "policy", of: func(x *exchange) value { return word(string(x.Edit.Policy)) }},
+	{
+		header: "X-Llm-Cache-Holdout", parameter: "holdout", log: "llm_holdout", span: "llm_cache.holdout",
+		of: func(x *exchange) value { return flag(x.Edit.Holdout()) },
+	},
 	{log: "llm_user", of: func(x *exchange) value { return text(x.user.Name) }},
 	{log: "llm_project", of: func(x *exchange) value { return text(x.record.Project) }},
 	{log: "llm_model", of: func(x *exchange) value { return text(x.record.Model) }},
@@ -270,6 +275,7 @@ func (x *exchange) open() {
 	r := &x.record
 	r.Project, r.Fallback, r.Session, r.Conversation, r.Policy = project, fallback, x.Session, x.Edit.Conversation,
 		string(x.Edit.Policy)
+	r.Holdout, r.Compaction = x.Edit.Holdout(), x.Edit.Summarizes()
 	r.OriginalTokens, r.SentTokens, r.Queue = int64(x.Edit.Prompt.OriginalTokens), int64(x.sent()), x.overhead
 	if s := x.site.records.sink; s != nil {
 		if x.sink = s.Pinned(); x.sink != nil {
@@ -318,11 +324,15 @@ func (x *exchange) conclude(word string) {
 	r.Epoch, r.Reason = string(d.Epoch), d.Reason
 	r.Folded, r.Removed, r.Rewritten = int64(d.Folded), int64(d.Removed), int64(d.Rewritten)
 	r.Break, r.FoldMisses = string(e.Lesson.Break), int64(e.Lesson.Misses.Sum())
+	r.Rereads, r.FailedEdits = int32(e.Lesson.Misses.Reread), int32(e.Lesson.Misses.Failed)
 	b := e.Bill(x.turn)
 	r.Billed, r.ClientBilled = tokens(b.Actual), tokens(b.Client)
 	r.Cost, r.ClientCost, r.USD, r.ClientUSD = b.Cost, b.ClientCost, b.Dollars, b.ClientDollars
 	r.WouldSave, r.WouldSaveUSD, r.Translation, r.TranslationUSD = b.WouldSave, b.WouldSaveDollars, b.Translation,
 		b.TranslationDollars
+	if e.Policy == pipeline.Observe {
+		r.SimulatedCost = b.Simulated
+	}
 	rules := e.Rules()
 	r.AssumedFrom, r.PricesOf = rules.AssumedFrom, rules.PricesOf
 	if x.estimated {

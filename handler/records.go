@@ -305,10 +305,11 @@ func (x *exchange) countTurn() {
 	if cause := x.Edit.Lesson.Break; cause != pipeline.NoBreak {
 		metrics.breaks.WithLabelValues(string(cause)).Inc()
 	}
-	g := &x.Edit.Lesson.Misses
-	add(signs.expand, g.Expanded)
-	add(signs.reread, g.Reread)
-	add(signs.edit, g.Failed)
+	if g := &x.Edit.Lesson.Misses; x.Edit.Policy != pipeline.Observe {
+		add(signs.expand, g.Expanded)
+		add(signs.reread, g.Reread)
+		add(signs.edit, g.Failed)
+	}
 	if x.Edit.Prompt.Edited {
 		add(metrics.words, x.Edit.Prompt.Compressed.Tokens)
 		add(buckets.removed, x.saved())

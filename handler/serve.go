@@ -422,7 +422,7 @@ func (x *exchange) claim(ctx context.Context, left time.Duration, without wire.E
 // with them, and sees the answer to the client.
 func (x *exchange) forward(w http.ResponseWriter, r *http.Request, started time.Time) error {
 	o := x.site
-	if x.target != nil {
+	if x.target != nil && !x.Edit.Holdout() { // sessions held out are not pinged
 		defer x.visits(r)() // the conversation is not idle meanwhile
 	}
 	x.trailers = httpguts.HeaderValuesContainsToken(r.Header["Te"], "trailers")

@@ -30,6 +30,9 @@ type Bill struct {
 	Cost, ClientCost float64
 	// Dollars and ClientDollars are the same in US dollars, 0 if the prices are unknown.
 	Dollars, ClientDollars float64
+	// Simulated is ClientCost by the simulation alone, whatever was sent. It differs from ClientCost where edits are
+	// only computed: there ClientCost is the cost that the upstream reported.
+	Simulated float64
 	// Estimated reports whether the upstream did not report all of the usage.
 	Estimated bool
 	// WouldSave and WouldSaveDollars are the net saving of edits that were only computed, negative
@@ -62,14 +65,14 @@ func newBill(r *pricing.Rules, calls ...wire.Usage) (b Bill) {
 		b.Cost += r.Cost(u) + r.CostOutput(u) // price tiers depend on the prompt of each call
 	}
 	b.Dollars = b.Cost * r.Input / 1e6
-	b.Client, b.ClientCost, b.ClientDollars = b.Actual, b.Cost, b.Dollars
+	b.Client, b.ClientCost, b.ClientDollars, b.Simulated = b.Actual, b.Cost, b.Dollars, b.Cost
 	return b
 }
 
 // SetClient sets the usage of one call with the client's own bytes.
 func (b *Bill) SetClient(r *pricing.Rules, client wire.Usage) {
 	b.Client, b.ClientCost = client, r.Cost(client)+r.CostOutput(client)
-	b.ClientDollars = b.ClientCost * r.Input / 1e6
+	b.ClientDollars, b.Simulated = b.ClientCost*r.Input/1e6, b.ClientCost
 }
 
 // account holds the cost of a turn.
@@ -209,6 +212,8 @@ func (x *Transaction) compare(t *wire.Turn, calls []wire.Usage, rules *pricing.R
 	var would *billedRequest
 	if x.Policy == Observe {
 		would = x.would(r)
+		// The simulation stops to follow the reported usage where it would have stopped with the edits.
+		r.Diverged = r.Diverged || x.before.departed
 	} else {
 		x.req.session.Hypothetical = nil
 	}
@@ -216,12 +221,17 @@ func (x *Transaction) compare(t *wire.Turn, calls []wire.Usage, rules *pricing.R
 	// Both sides are equal as long as only the client's own bytes went out. They also count as
 	// equal if the provider cut the history itself: it would have cut the client's own bytes, too,
 	// with an unknown effect on the cache.
-	if x.account.prefix = prefix; (x.Prompt.Edited || r.Diverged) && !t.Final.Reported && !x.cutByServer(t) {
-		bill.SetClient(rules, client)
-	}
-	if would != nil {
+	x.account.prefix = prefix
+	comparable := !t.Final.Reported && !x.cutByServer(t)
+	switch {
+	case would != nil:
 		sent, _ := counterfactual(*would, u)
 		bill.Compare(rules, client, sent)
+		if comparable {
+			bill.Simulated = rules.Cost(client) + rules.CostOutput(client)
+		}
+	case (x.Prompt.Edited || r.Diverged) && comparable:
+		bill.SetClient(rules, client)
 	}
 	return bill
 }

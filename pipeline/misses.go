@@ -46,11 +46,9 @@ const (
 // findMisses searches the new blocks for signs of missed folds, stores them there, and sums up
 // those of the conversation.
 func (r *request) findMisses() {
+	// Under observe no fold was sent. The signs then count what the model does anyway, and the planner
+	// heeds them, because it would have seen them.
 	h, g, l := &r.History, &r.misses, r.match.Conversation
-	// Under observe no fold was sent, so the model cannot miss any.
-	if l.Observed || r.o.Policy == Observe {
-		return
-	}
 	for i := range h.States {
 		s := &h.States[i]
 		if content.Folded(s.Edit) {

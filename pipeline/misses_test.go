@@ -140,11 +140,21 @@ func TestMissesOfReads(t *testing.T) {
 	}
 }
 
-// Without folds sent upstream, there are no misses.
-func TestObserveMissesNothing(t *testing.T) {
+// TestObserveCountsRereads: a text that would have been folded is read again without any fold, and counts for
+// comparison.
+func TestObserveCountsRereads(t *testing.T) {
 	s := behind(t, Options{Policy: Observe})
-	if got := s.miss("Read", `{"file_path":"/src/file5.go"}`, long("f5"), false); got.Sum() != 0 {
-		t.Errorf("%+v", got)
+	if got := s.miss("Read", `{"file_path":"/src/file5.go"}`, long("f5"), false); got != (missSigns{Reread: 1}) {
+		t.Errorf("got %+v, want one reread", got)
+	}
+	if l := s.s.Report(s.now).Conversations[0]; l.FoldMisses != 0 {
+		t.Errorf("got %d misses in the session's report, want none of folds that were not sent", l.FoldMisses)
+	}
+	// Once edits are made, the signs count no more.
+	s.p = New(Options{}, s.p.rules)
+	s.send(wire.Turn{Text: "unrelated", Done: true})
+	if l := s.s.Report(s.now).Conversations[0]; l.FoldMisses != 0 {
+		t.Errorf("got %d misses after the change of policy, want none", l.FoldMisses)
 	}
 }
 

@@ -35,6 +35,10 @@ type Options struct {
 	// Policy decides when edits are made: cost_aware, eager, observe or off.
 	// Default: cost_aware.
 	Policy Policy `json:"policy,omitempty"`
+	// Holdout is the share of sessions that go through the policy observe and without pings, as a
+	// control group for the report. A keyed hash chooses them, the same on all nodes and after a
+	// restart. A conversation with edits already in force keeps them. Range: 0 to 0.5. Default: 0.
+	Holdout float64 `json:"holdout,omitempty"`
 	// Zones divide a conversation into a frozen head, a middle and a hot tail.
 	Zones Zones `json:"zones,omitzero"`
 	// Admission shortens tool results before they are first sent.
@@ -129,6 +133,9 @@ type Breakpoints struct {
 	Mode stage.Mode `json:"mode,omitempty"`
 }
 
+// maxHoldout is the largest control group.
+const maxHoldout = 0.5
+
 // WithDefaults returns the options with all defaults filled in.
 func (o Options) WithDefaults() Options {
 	o.Policy = cmp.Or(o.Policy, CostAware)
@@ -181,6 +188,9 @@ func (o *Options) Validate() error {
 	case "", CostAware, Eager, Observe, Off:
 	default:
 		return fmt.Errorf("policy must be one of cost_aware, eager, observe, off, got %q", o.Policy)
+	}
+	if !(o.Holdout >= 0 && o.Holdout <= maxHoldout) {
+		return fmt.Errorf("holdout must be between 0 and 0.5, got %v", o.Holdout)
 	}
 	switch o.Admission.Mode {
 	case "", stage.On, stage.Off:

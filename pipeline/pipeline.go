@@ -122,14 +122,17 @@ type Pipeline struct {
 	// Compress configures the removal of words from prose. Default: nil, all words stay.
 	Compress *Compress
 
-	options Options
-	rules   func(model string, at time.Time) pricing.Rules
+	options  Options
+	observed Options // of the sessions held out
+	rules    func(model string, at time.Time) pricing.Rules
 }
 
 // New returns a pipeline. rules returns the rules and prices of the upstream's prefix cache for a
 // model.
 func New(o Options, rules func(model string, at time.Time) pricing.Rules) *Pipeline {
-	return &Pipeline{options: o.WithDefaults(), rules: rules}
+	observed := o
+	observed.Policy = Observe
+	return &Pipeline{options: o.WithDefaults(), observed: observed.WithDefaults(), rules: rules}
 }
 
 // Policy is the policy in force.
@@ -146,9 +149,10 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 func (p *Pipeline) BeginWithout(v *wire.View, s *sessioncache.Session, now time.Time, off wire.EditKinds) *Transaction {
 	s.Lock()
 	defer s.Unlock()
-	x := &Transaction{Policy: p.options.Policy}
+	x := new(Transaction)
 	r := &x.req
 	r.begin(p, v, s, now, off)
+	x.Policy = r.o.Policy
 	r.prompt = &x.Prompt
 	r.Decode()
 	defer r.Release()
@@ -161,6 +165,16 @@ func (p *Pipeline) BeginWithout(v *wire.View, s *sessioncache.Session, now time.
 	x.Decision, x.Conversation = r.decision, l.ID()
 	x.Answerer = Answerer{Lost: r.lost, x: x, whole: l != nil && l.Copied}
 	return x
+}
+
+// optionsFor returns the options for a request that continues a conversation, nil for a new one.
+func (p *Pipeline) optionsFor(s *sessioncache.Session, l *sessioncache.Conversation) *Options {
+	// A withdrawal of edits in force would cost the control group a cache miss that no client has caused.
+	edited := l != nil && l.Diverged && !l.Observed
+	if p.options.Holdout > 0 && s.Sample() < p.options.Holdout && !edited {
+		return &p.observed
+	}
+	return &p.options
 }
 
 // request is the state of one request in the steps.
@@ -253,7 +267,8 @@ type change struct {
 
 // begin finds the request's conversation and its state before the first step.
 func (r *request) begin(p *Pipeline, v *wire.View, s *sessioncache.Session, now time.Time, off wire.EditKinds) {
-	o, m := &p.options, s.Match(v)
+	m := s.Match(v)
+	o := p.optionsFor(s, m.Conversation)
 	*r = request{
 		History: content.History{View: v, Blocks: v.MessageBlocks(), Known: m.Common, Learned: m.Common},
 		p:       p, o: o, rules: p.rules(v.Model, now).Asked(v), session: s, match: m, start: now,
@@ -315,10 +330,10 @@ func (r *request) begin(p *Pipeline, v *wire.View, s *sessioncache.Session, now 
 	}
 	only := o.Policy == Observe
 	if l.Observed != only || only && !l.Departed {
-		// Edits that were only observed were never sent, and the reverse. A restarted process does
+		// Edits that were only observed were never sent, and their misses harmed nobody; and the reverse. A restarted process does
 		// not know the upstream's cache for them either.
 		for i := range known {
-			r.States[i].Edit = nil
+			r.States[i].Edit, r.States[i].Missed = nil, false
 		}
 	}
 	if l.Observed != only {

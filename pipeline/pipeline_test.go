@@ -324,6 +324,34 @@ func TestObserveSendsTheOriginal(t *testing.T) {
 	}
 }
 
+// TestHoldout: a session of the control group is sent as the client wrote it, and one outside it is edited.
+func TestHoldout(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		above float64 // of the share, over the session's sample
+		held  bool
+	}{{"inside", 1e-9, true}, {"outside", 0, false}} {
+		s := newScript(t, Options{}, keeping)
+		s.p = New(Options{Holdout: s.s.Sample() + c.above}, s.p.rules)
+		s.prompt("Fix the bug.")
+		s.run(0, 12, true)
+		s.now = s.now.Add(time.Hour)
+		x := s.send(wire.Turn{Done: true})
+		if x.Holdout() != c.held || x.Prompt.Edited == c.held || (x.Policy == Observe) != c.held {
+			t.Errorf("%s: got holdout %t, edited %t under %s, want holdout %t", c.name, x.Holdout(), x.Prompt.Edited, x.Policy,
+				c.held)
+		}
+		if x.Prompt.SentTokens >= x.Prompt.OriginalTokens {
+			t.Errorf("%s: no edit is computed: %d of %d tokens", c.name, x.Prompt.SentTokens, x.Prompt.OriginalTokens)
+		}
+		// A new share leaves an edited conversation as it is.
+		s.p = New(Options{Holdout: maxHoldout}, s.p.rules)
+		if x := s.send(wire.Turn{Done: true}); !c.held && (x.Holdout() || !x.Prompt.Edited) {
+			t.Errorf("%s: edits in force were withdrawn", c.name)
+		}
+	}
+}
+
 // On models that bind thinking to its past, no thinking is sent after a change that it has not
 // seen.
 func TestThinkingBoundToItsPast(t *testing.T) {

@@ -100,6 +100,9 @@ func (x *Transaction) adds() bool {
 	return false
 }
 
+// Holdout reports whether the conversation belongs to the control group, see [Options.Holdout].
+func (x *Transaction) Holdout() bool { return x.req.p != nil && x.req.o == &x.req.p.observed }
+
 // OffersTools reports whether the model is offered any tool, including tools retained by the
 // provider.
 func (x *Transaction) OffersTools() bool {

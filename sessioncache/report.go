@@ -55,5 +55,9 @@ func (l *Conversation) report(now time.Time) ConversationSummary {
 		r.Warmed = &warmed
 	}
 	r.Count(l.States, l.Expanded[:])
+	// The signs are those of folds that were not sent.
+	if l.Observed {
+		r.FoldMisses = 0
+	}
 	return r
 }

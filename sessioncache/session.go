@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"slices"
 	"sync"
@@ -121,6 +122,14 @@ func (s *Session) ID() string { return s.id }
 
 // Digest identifies the session. It hides the session's key, which contains the client's own id.
 func (s *Session) Digest() string { return s.digest }
+
+// Sample returns a number in [0, 1) that belongs to the session: a keyed hash, the same after a restart
+// and in all processes that share the tenants' key.
+func (s *Session) Sample() float64 {
+	// The digest hashes the tenant, itself a keyed hash. Its first bytes choose shards.
+	const last, bits = 8, 53
+	return float64(binary.LittleEndian.Uint64([]byte(s.digest[last:]))>>(64-bits)) / (1 << bits)
+}
 
 // Tenant returns the session's tenant.
 func (s *Session) Tenant() Tenant { return s.tenant }

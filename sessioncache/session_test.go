@@ -6,6 +6,8 @@ package sessioncache
 import (
 	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -474,5 +476,33 @@ func TestOptionsAreChecked(t *testing.T) {
 	m := open(t, Options{})
 	if err := m.SetLimits(Options{MaxBytes: 2 << 20, IdleTTL: time.Minute}); err != nil || m.Stats().MaxBytes != 2<<20 {
 		t.Errorf("limits were not changed: %v", err)
+	}
+}
+
+// TestSample: samples are uniform, differ between tenants, and depend on nothing but the key.
+func TestSample(t *testing.T) {
+	sample := func(tenant byte, id int) float64 {
+		st, err := New(Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer st.Close()
+		s := st.Acquire(t.Context(), Key{Tenant: Tenant{tenant}, ID: strconv.Itoa(id)})
+		defer st.Release(s)
+		return s.Sample()
+	}
+	const n = 400
+	mean, below := 0.0, 0
+	for i := range n {
+		x := sample(1, i)
+		if x < 0 || x >= 1 || x != sample(1, i) || x == sample(2, i) {
+			t.Fatalf("session %d: got %v, then %v, for another tenant %v", i, x, sample(1, i), sample(2, i))
+		}
+		if mean += x / n; x < 0.1 {
+			below++
+		}
+	}
+	if math.Abs(mean-0.5) > 0.05 || below < n/20 || below > n/5 {
+		t.Errorf("got the mean %.3f, and %d of %d below 0.1, want 0.5 and about %d", mean, below, n, n/10)
 	}
 }

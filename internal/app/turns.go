@@ -28,6 +28,7 @@ type turns struct {
 	today                              *audit.Tally
 	byUser, byProject, byModel, bySite *dimension
 	subscriptions                      *subscription.Accounts
+	holds                              atomic.Bool // there is a control group
 	seeded                             atomic.Bool // the turns on record before the process began are counted
 }
 
@@ -49,6 +50,57 @@ func init() { // a variable would put these into the initialization order
 		}
 		return all
 	})
+}
+
+func init() { // as above
+	metric.GaugesFunc("holdout",
+		"Edited sessions of today beside those of the control group, by measure: the values of both groups, the change, "+
+			"and the bounds of its 95 % interval. Only measures with an interval.",
+		[]string{"measure", "value"}, func(i *shared.Instance, add func(float64, ...string)) {
+			h := turnsOf(i).today.Holdout()
+			if h == nil {
+				return
+			}
+			for _, m := range h.Measures {
+				if !m.Known {
+					continue
+				}
+				add(m.Edited, m.Name, "edited")
+				add(m.Control, m.Name, "control")
+				add(m.Change, m.Name, "change")
+				add(m.Low, m.Name, "low")
+				add(m.High, m.Name, "high")
+			}
+		})
+}
+
+var heldOut = metric.Known(metric.CounterVec("holdout_total",
+	"Sums of turns since the first one of the control group, by group: turns, cost_usd, output_tokens, rereads and "+
+		"failed_edits, which in the control group are of text that would have been folded.", "group", "of"),
+	[]string{"edited", "control"}, []string{"turns", "cost_usd", "output_tokens", "rereads", "failed_edits"})
+
+// countHoldout counts a record in the sums of its group, once there is a control group.
+func (t *turns) countHoldout(r *audit.Record) {
+	group := "edited"
+	if r.Holdout {
+		group = "control"
+		t.holds.Store(true)
+	}
+	if !t.holds.Load() {
+		return
+	}
+	add := func(of string, v float64) {
+		if v > 0 {
+			heldOut.WithLabelValues(group, of).Add(v)
+		}
+	}
+	add("cost_usd", r.USD)
+	if r.IsTurn() {
+		add("turns", float64(r.Turns))
+		add("output_tokens", float64(r.Billed.Output))
+		add("rereads", float64(r.Rereads))
+		add("failed_edits", float64(r.FailedEdits))
+	}
 }
 
 var costs = metric.CounterOf("cost_usd_total",
@@ -102,6 +154,7 @@ func Count(i *shared.Instance, r *audit.Record, host string) {
 	t.byProject.count(r.ProjectName(), r)
 	t.byModel.count(r.ModelName(), r)
 	t.bySite.count(siteOf(host), r)
+	t.countHoldout(r)
 	t.today.Add(r)
 	r.CountWindows(t.subscriptions)
 }

@@ -61,6 +61,19 @@ func Fraction(to **float64) Option {
 	}, "a number")
 }
 
+// Percent parses a share above zero, as a percentage such as 2%.
+func Percent(to *float64) Option {
+	return Parsed(func(s string) error {
+		number, ok := strings.CutSuffix(s, "%")
+		f, err := strconv.ParseFloat(number, 64)
+		if !ok || !(f > 0 && f <= 100) {
+			err = strconv.ErrRange
+		}
+		*to = f / 100
+		return err
+	}, "a percentage above zero, such as 2%")
+}
+
 // Duration parses a duration above zero. Zero means absent in JSON.
 func Duration(to *caddy.Duration) Option {
 	return Parsed(func(s string) error {

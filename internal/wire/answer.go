@@ -623,8 +623,6 @@ type Turn struct {
 	// Iterations are the usages of the model calls summed in Usage, if the provider reports them
 	// separately. Price tiers depend on the prompt of a single call.
 	Iterations []Usage
-	// Service is the service level that the answer reports.
-	Service Service
 	// Cleared counts the provider's own removals from the prompt.
 	Cleared Cleared
 	// Limits is the provider's JSON about the rate limits of the plan, empty if the stream has none.
@@ -641,6 +639,8 @@ type Turn struct {
 	// Compacted reports that the provider summarized the conversation within the answer. Later
 	// prompts do not include the blocks before the summary.
 	Compacted bool
+	// Service is the service level that the answer reports.
+	Service Service
 	// Timing is set by the request handler, not by decoders.
 	Timing Timing
 }

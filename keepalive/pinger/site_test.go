@@ -40,6 +40,7 @@ type kept struct {
 	session string
 	key     string
 	hook    func() // called while a request is at the upstream
+	brief   string // X-Llm-Cache of the last response
 
 	mu     sync.Mutex
 	got    []*http.Request
@@ -157,6 +158,7 @@ func (k *kept) send(messages string) string {
 	}
 	_, _ = io.Copy(io.Discard, res.Body)
 	res.Body.Close()
+	k.brief = res.Header.Get("X-Llm-Cache")
 	return body
 }
 
@@ -235,6 +237,33 @@ func TestPingsOfASite(t *testing.T) {
 }
 
 // Pings have the upstream's key where the configuration has one, not the client's, and no log has it.
+// TestNoPingsOfTheControlGroup: sessions held out are not pinged, the others are.
+func TestNoPingsOfTheControlGroup(t *testing.T) {
+	k := newKept(t)
+	k.load(keeping+`, "holdout": 0.5`, "")
+	held := map[string]bool{}
+	for i := range 16 {
+		k.session = fmt.Sprint("session-", i)
+		k.ask(1)
+		k.ask(2)
+		held[k.session] = strings.Contains(k.brief, "; holdout")
+	}
+	advance(wait)
+	settled()
+	pinged := map[string]bool{}
+	for _, i := range k.pings() {
+		pinged[k.got[i].Header.Get("X-Claude-Code-Session-Id")] = true
+	}
+	if len(pinged) == 0 || len(pinged) == len(held) {
+		t.Errorf("got pings in %d of %d sessions, want some", len(pinged), len(held))
+	}
+	for name, held := range held {
+		if pinged[name] == held {
+			t.Errorf("%s: got pinged %t, held out %t", name, pinged[name], held)
+		}
+	}
+}
+
 func TestPingsWithTheUpstreamsKey(t *testing.T) {
 	const key = "sk-of-the-upstream"
 	t.Setenv("LLM_CACHE_TEST_UPSTREAM_KEY", key)

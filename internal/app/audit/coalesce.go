@@ -17,6 +17,7 @@ type group struct {
 	kind, policy, outcome        string
 	assumedFrom, pricesOf        string
 	fallback                     string
+	holdout                      bool
 }
 
 type groups map[group]*Record
@@ -25,6 +26,7 @@ func (g groups) add(r *Record) {
 	key := group{
 		r.Tenant, r.User, r.Project, strings.Join(r.Groups, "\x00"), r.Client, r.Model, r.BilledModel, r.ClientFormat, r.UpstreamFormat, r.Kind, r.Policy,
 		r.Outcome, r.AssumedFrom, r.PricesOf, r.Fallback,
+		r.Holdout,
 	}
 	sum := g[key]
 	if sum == nil && len(g) >= maxGroups {
@@ -36,7 +38,7 @@ func (g groups) add(r *Record) {
 			ID: NewID(r.At), At: r.At, Kind: key.kind, Outcome: key.outcome, Policy: key.policy,
 			Tenant: key.tenant, User: key.user, Project: key.project, Client: key.client, Model: key.model, BilledModel: key.billed,
 			ClientFormat: key.clientFormat, UpstreamFormat: key.upstreamFormat, AssumedFrom: key.assumedFrom,
-			PricesOf: key.pricesOf, Fallback: key.fallback,
+			PricesOf: key.pricesOf, Fallback: key.fallback, Holdout: key.holdout,
 		}
 		if key.groups != "" {
 			sum.Groups = r.Groups
@@ -62,4 +64,7 @@ func (g groups) add(r *Record) {
 	sum.Removed += r.Removed
 	sum.Rewritten += r.Rewritten
 	sum.FoldMisses += r.FoldMisses
+	sum.Rereads += r.Rereads
+	sum.FailedEdits += r.FailedEdits
+	sum.SimulatedCost += r.SimulatedCost
 }

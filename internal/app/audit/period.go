@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/holdout"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/subscription"
 )
 
@@ -68,6 +69,8 @@ type Period struct {
 	Latencies []Latency `json:"latencies"`
 	// Windows are the usage windows of subscriptions in their latest state, by user, in a report.
 	Windows []subscription.State `json:"windows,omitempty"`
+	// Holdout compares the sessions with those of the control group, nil without one.
+	Holdout *holdout.Comparison `json:"holdout,omitempty"`
 	// Coalesced counts the turns that have lost their details.
 	Coalesced int64 `json:"coalesced"`
 }
@@ -158,6 +161,7 @@ type collector struct {
 	folds     map[conversation]parts // folded tokens by epoch
 	errors    map[Errors]*Errors     // by outcome, status and model
 	latencies [len(latencyNames)]histogram
+	held      held
 	coalesced int64
 }
 
@@ -165,7 +169,7 @@ func newCollector() *collector {
 	c := &collector{
 		by: make([]map[string]*Sum, len(Dimensions)), names: map[string]string{}, days: map[time.Time]*Sum{},
 		unpriced: map[string]*Sum{}, assumed: map[string]*Sum{}, stages: parts{}, epochs: parts{}, breaks: parts{},
-		folds: map[conversation]parts{}, errors: map[Errors]*Errors{},
+		folds: map[conversation]parts{}, errors: map[Errors]*Errors{}, held: held{},
 	}
 	for i := range c.by {
 		c.by[i] = map[string]*Sum{}
@@ -206,6 +210,7 @@ func (c *collector) add(r *Record, zone *time.Location) {
 	if r.Outcome == Failed || r.Outcome == Interrupted || r.Outcome == Refused {
 		c.failed(r)
 	}
+	c.held.add(r)
 	// A sum has lost the details of its turns.
 	if r.Turns > 1 {
 		c.coalesced += r.Turns
@@ -273,7 +278,7 @@ func (c *collector) period(since, until time.Time) Period {
 	p := Period{
 		Since: since, Until: until, Total: &total, Trend: []Step{}, Unpriced: sorted(c.unpriced), Assumed: sorted(c.assumed),
 		Stages: c.stages.sorted(), Epochs: c.epochs.sorted(), Breaks: c.breaks.sorted(), Errors: []Errors{},
-		Coalesced: c.coalesced,
+		Holdout: c.held.compare(), Coalesced: c.coalesced,
 	}
 	p.Zone, _ = until.Zone()
 	for i, d := range Dimensions {

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/holdout"
 )
 
 // TestRead: a period has its days, those without turns, too, and the sum of the time before up to the same hour.
@@ -99,5 +101,46 @@ func TestRecentOnRecord(t *testing.T) {
 				t.Errorf("%+v: got %+v", f, turn)
 			}
 		}
+	}
+}
+
+// TestHoldoutOfAPeriod: sessions are compared from the first turn of the control group on, and the control group's
+// folds and misses, which were only computed, are not ours.
+func TestHoldoutOfAPeriod(t *testing.T) {
+	c := newCollector()
+	turn := func(session string, held bool, usd float64, change func(*Record)) {
+		r := &Record{
+			At: time.Now(), Turns: 1, Kind: KindTurn, Session: session, Holdout: held, Policy: "cost_aware", USD: usd, ClientUSD: 1,
+			Cost: usd * 100, ClientCost: 100, Folded: 1, FoldMisses: 1, Rereads: 1, Outcome: Completed,
+		}
+		if held {
+			r.Policy, r.SimulatedCost = "observe", 90
+		}
+		if change != nil {
+			change(r)
+		}
+		c.add(r, time.UTC)
+	}
+	turn("before", false, 0.5, nil)
+	if p := c.period(time.Now(), time.Now()); p.Holdout != nil {
+		t.Fatalf("got %+v without a control group", p.Holdout)
+	}
+	for i := range 20 {
+		turn(fmt.Sprint("held", i), true, 1, nil)
+		turn(fmt.Sprint("edited", i), false, 0.6, nil)
+	}
+	turn("pinged", false, 1, func(r *Record) { r.Kind = KindKeepAlive })
+	turn("", false, 1, func(r *Record) { r.Turns = 100 })
+	p := c.period(time.Now(), time.Now())
+	h := p.Holdout
+	if h == nil || h.Edited != 20 || h.Control != 20 || !h.Priced {
+		t.Fatalf("got %+v, want 20 sessions in each group", h)
+	}
+	m := h.Of(holdout.Cost)
+	if math.Abs(m.Edited-0.6) > 1e-9 || math.Abs(m.Control-1/0.9) > 1e-9 || !m.Known {
+		t.Errorf("got %+v, want 0.6 against a simulated cost that is too low by a tenth", *m)
+	}
+	if p.Total.Folded != 23 || p.Total.FoldMisses != 23 {
+		t.Errorf("got %d folds, %d missed, want 23 of each: none of the control group", p.Total.Folded, p.Total.FoldMisses)
 	}
 }

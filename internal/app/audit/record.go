@@ -181,6 +181,9 @@ type Record struct {
 	WouldSave float64 `json:"would_save,omitempty"`
 	// WouldSaveUSD: see WouldSave.
 	WouldSaveUSD float64 `json:"would_save_usd,omitempty"`
+	// SimulatedCost is the cost of the client's own bytes as the policy observe simulates it, for
+	// comparison with ClientCost of other turns: under observe, ClientCost is Cost. 0 under other policies.
+	SimulatedCost float64 `json:"simulated_cost,omitempty"`
 
 	// Translation and TranslationUSD are the savings of the cache marker that a translation to the Messages API adds,
 	// in units and in US dollars. They are negative while a prefix was written and not yet read. ClientBilled assumes
@@ -206,7 +209,12 @@ type Record struct {
 	Break string `json:"break,omitempty"`
 	// FoldMisses is the number of misses of folded text in this turn: the model asked for the text,
 	// read its file again, or an edit did not find its place.
+	// Under the policy observe, these are signs that need no fold: the model rereads text that would have been folded.
 	FoldMisses int64 `json:"fold_misses,omitempty"`
+	// Rereads and FailedEdits are the misses of the latter two kinds.
+	Rereads int32 `json:"rereads,omitempty"`
+	// FailedEdits: see Rereads.
+	FailedEdits int32 `json:"failed_edits,omitempty"`
 
 	// Queue is the time from the arrival of the whole request to its hand-over to the next handler.
 	// In JSON this and the other latencies are nanoseconds.
@@ -236,6 +244,10 @@ type Record struct {
 
 	// Stream reports whether the response was streamed.
 	Stream bool `json:"stream,omitempty"`
+	// Holdout reports that the session belongs to the control group.
+	Holdout bool `json:"holdout,omitempty"`
+	// Compaction reports that the client asked for a summary of the conversation.
+	Compaction bool `json:"compaction,omitempty"`
 	// Resent reports that the request was sent once more after an edit met a 400.
 	Resent bool `json:"resent,omitempty"`
 	// Bounded reports that the upstream reported more tokens than the model's window or the
@@ -400,7 +412,7 @@ func (r *Record) clean() {
 			r.Groups[i] = s
 		}
 	}
-	for _, f := range [...]*float64{&r.Cost, &r.ClientCost, &r.USD, &r.ClientUSD} {
+	for _, f := range [...]*float64{&r.Cost, &r.ClientCost, &r.USD, &r.ClientUSD, &r.SimulatedCost} {
 		// JSON has no such numbers.
 		if math.IsNaN(*f) || math.IsInf(*f, 0) {
 			*f = 0

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/holdout"
 )
 
 const (
@@ -194,6 +196,14 @@ func (t *Tally) Identity(session string) Identity {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.sessions[session]
+}
+
+// Holdout compares today's sessions with those of the control group, nil without one.
+func (t *Tally) Holdout() *holdout.Comparison {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.turnOver()
+	return t.today.held.compare()
 }
 
 // Recent returns the turns in memory that a filter selects, the latest first.

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -382,5 +383,40 @@ func TestOpenPostgres(t *testing.T) {
 			t.Errorf("%q is opened as %T", name, s)
 		}
 		_ = s.Close()
+	}
+}
+
+// TestHoldoutInText: a report with a control group answers what a lead asks, and shows both groups.
+func TestHoldoutInText(t *testing.T) {
+	var records list
+	for i := range 40 {
+		r := &audit.Record{
+			At: now, Turns: 1, Kind: audit.KindTurn, User: "anna", Session: fmt.Sprint(i), USD: 0.5, ClientUSD: 1, Cost: 50,
+			ClientCost: 100, Billed: audit.Tokens{Read: 10, Output: 1000}, Outcome: audit.Completed,
+		}
+		if i%2 == 0 {
+			r.Holdout, r.Policy, r.USD, r.Cost = true, "observe", 1, 100
+		}
+		records = append(records, r)
+	}
+	s, err := Summarise(t.Context(), records, time.Time{}, "user")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text, object bytes.Buffer
+	if err := errors.Join(s.WriteText(&text), s.WriteJSON(&object)); err != nil {
+		t.Fatal(err)
+	}
+	got := regexp.MustCompile(` +`).ReplaceAllString(text.String(), " ")
+	for _, want := range []string{
+		"Control group: 20 edited sessions beside 20 that passed unedited.", "What did we save? 50.0 % of what the same work costs unedited.",
+		"Is it certain? Yes:", "What should I change?", "cost per turn 0.5 1 -50.0 %",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got\n%s\nwant %q in it", text.String(), want)
+		}
+	}
+	if !strings.Contains(object.String(), `"name": "cost_per_turn"`) {
+		t.Errorf("got\n%s\nwant the measures", object.String())
 	}
 }

@@ -84,6 +84,9 @@ func (s *Summary) WriteText(w io.Writer) error {
 			"Misses: %d blocks were folded, and %d times the model missed one: asked for it, read its file again, or an edit "+
 				"did not find its place.\n", s.Total.Folded, s.Total.FoldMisses)
 	}
+	if err := s.writeHoldout(w); err != nil {
+		return err
+	}
 	if n := s.Total.Estimated; n > 0 {
 		fmt.Fprintf(w,
 			"The tokens of %d turns are estimates: the upstream reported no usage, or the answer was cut before it did.\n", n)
@@ -108,6 +111,33 @@ func (s *Summary) WriteText(w io.Writer) error {
 	return nil
 }
 
+// writeHoldout writes the comparison with the control group, if there is one.
+func (s *Summary) writeHoldout(w io.Writer) error {
+	h := s.Holdout
+	if h == nil {
+		return nil
+	}
+	fmt.Fprintf(w, "\nControl group: %d edited sessions beside %d that passed unedited.\n", h.Edited, h.Control)
+	for _, a := range h.Answers {
+		fmt.Fprintf(w, "  %-23s %s\n", a.Question, printables(a.Text))
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(t, "\tedited\tcontrol\tchange\t95 %\tmore sessions for ±3 points\t\n")
+	for i := range h.Measures {
+		m := &h.Measures[i]
+		change, interval, needed := "–", "–", "–"
+		if m.Known {
+			change, interval, needed = figure.Change(1+m.Change), m.Interval(), fmt.Sprint(m.Needed)
+		}
+		fmt.Fprintf(t, "%s\t%.4g\t%.4g\t%s\t%s\t%s\t\n", m.Title(), m.Edited, m.Control, change, interval, needed)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w)
+	return err
+}
+
 func (s *Summary) unpriced() string {
 	return listed(s.Unpriced, func(g *Sum) string { return figure.Tokens(g.Cost) + " tok" })
 }
@@ -127,11 +157,7 @@ func listed(sums []*Sum, cost func(*Sum) string) string {
 		if g.Turns == 1 {
 			turns = "turn"
 		}
-		words := strings.Fields(g.Name) // several names, each of which may be long
-		for i := range words {
-			words[i] = printable(words[i])
-		}
-		names = append(names, fmt.Sprintf("%s (%d %s, %s)", strings.Join(words, " "), g.Turns, turns, cost(g)))
+		names = append(names, fmt.Sprintf("%s (%d %s, %s)", printables(g.Name), g.Turns, turns, cost(g)))
 	}
 	return strings.Join(names, ", ")
 }
@@ -164,6 +190,15 @@ func printable(s string) string {
 		return string(all[:maxName-1]) + "…"
 	}
 	return s
+}
+
+// printables makes each word of a text printable.
+func printables(s string) string {
+	words := strings.Fields(s)
+	for i := range words {
+		words[i] = printable(words[i])
+	}
+	return strings.Join(words, " ")
 }
 
 func money(s *Sum, v float64) string {

@@ -22,6 +22,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/simulator"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/harm"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
@@ -46,6 +48,7 @@ type arm struct {
 	profile   pricing.Profile
 	handler   *handler.Handler
 	state     *state.State
+	sink      *app.Sink // of audit records, nil for none
 	store     *sessioncache.Store
 	up        *simulator.Handler
 	worker    *compressor.Worker // compresses texts, nil for none
@@ -175,7 +178,11 @@ func newArm(policy pipeline.Policy, profile pricing.Profile, o *Options) (*arm, 
 	k := pinger.Of(a.state)
 	k.Watcher = a
 	k.Schedule.Configure(keepalive.Options{}) // no jitter
-	if err = a.handler.Open(a.state, nil, cmp.Or(o.assumed, profile.Prices), a.logger()); err == nil {
+	if o.record != nil {
+		open := func() (audit.Store, error) { return recorder(o.record), nil }
+		a.sink = app.NewSink(shared.Process, open, audit.Options{}, false, zap.NewNop())
+	}
+	if err = a.handler.Open(a.state, a.sink, cmp.Or(o.assumed, profile.Prices), a.logger()); err == nil {
 		err = a.handler.Validate()
 	}
 	if err != nil {
@@ -411,6 +418,19 @@ func (w *sink) Write(b []byte) (int, error) {
 }
 
 func (w *sink) Flush() {}
+
+// recorder is an audit store that passes records on.
+type recorder func(*audit.Record)
+
+func (f recorder) Write(_ context.Context, batch []*audit.Record) error {
+	for _, r := range batch {
+		f(r)
+	}
+	return nil
+}
+
+func (recorder) Prune(context.Context, time.Time) (int64, error) { return 0, nil }
+func (recorder) Close() error                                    { return nil }
 
 type nowhere struct{}
 

@@ -21,6 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
@@ -59,11 +60,15 @@ type Options struct {
 	Need func(*recording.Conversation) (*pipeline.NeedModel, error)
 	// Harm, if set, is the planner's price of harm.
 	Harm *planner.Harm
-	need *pipeline.NeedModel // of the conversation at hand
+	// need and record are those of the conversation at hand.
+	need   *pipeline.NeedModel
+	record func(*audit.Record)
 	// Asked, if set, receives each request as the client sends it, on the goroutine of its conversation.
 	Asked func(*Asked)
 	// Watch, if set, receives each finished request, on the goroutine of its conversation.
 	Watch func(*Watched)
+	// Record, if set, receives the audit record of each turn, from several goroutines.
+	Record func(*recording.Conversation, *audit.Record)
 	// Prices are the prices of models. Default: the built-in table.
 	Prices *pricing.Table
 	// assumed, if set, are the prices that the handler has in place of the provider's.
@@ -199,6 +204,9 @@ func (d *drive) replay(ctx context.Context, o *Options) (err error) {
 			if a.retains { // connections
 				err = errors.Join(err, a.handler.Cleanup())
 			}
+			if a.sink != nil {
+				err = errors.Join(err, a.sink.Close())
+			}
 			err = errors.Join(err, a.state.Close())
 		}
 		d.arms = nil
@@ -211,6 +219,9 @@ func (d *drive) replay(ctx context.Context, o *Options) (err error) {
 		}
 	}
 	d.asked = o.Asked
+	if o.Record != nil {
+		options.record = func(r *audit.Record) { o.Record(d.conversation, r) }
+	}
 	for _, policy := range o.Policies {
 		a, err := newArm(policy, d.profile, &options)
 		if err != nil {

@@ -53,6 +53,8 @@ type Conversation struct {
 	Tenant sessioncache.Tenant
 	// Ahead marks an internal request, which does not change the conversation.
 	Ahead bool
+	// Holdout has prompts compared and not changed, as Observe does for all conversations.
+	Holdout bool
 }
 
 // overlaying applies the overlay in the upstream's format: after the translation, before the changes for the
@@ -137,8 +139,12 @@ func (o *overlaying) begin(r *http.Request, body []byte) (*overlay.Transaction, 
 	if group := o.Sharing(r); group != "" {
 		c.Group = group
 	}
+	rules := o.switches()
+	if o.Holdout {
+		rules = overlay.Switches{}
+	}
 	return o.Store.Begin(c, overlay.Request{
-		Format: o.format, Body: body, Rules: o.switches(), Markers: o.Upstream.KeepsMarkers(), At: o.Now(),
+		Format: o.format, Body: body, Rules: rules, Markers: o.Upstream.KeepsMarkers(), At: o.Now(),
 	})
 }
 

@@ -60,7 +60,12 @@ CREATE TABLE llm_cache.turns (
 	stop_reason text NOT NULL,
 	resent boolean NOT NULL,
 	windows text, -- JSON: the usage windows of a subscription
-	fallback text NOT NULL DEFAULT '' -- why the fallback served the turn
+	fallback text NOT NULL DEFAULT '', -- why the fallback served the turn
+	holdout boolean NOT NULL DEFAULT false, -- the session belongs to the control group
+	simulated_cost double precision NOT NULL DEFAULT 0, -- of the client's own bytes, where edits were only computed
+	rereads bigint NOT NULL DEFAULT 0, -- the part of fold_misses that read a file again
+	failed_edits bigint NOT NULL DEFAULT 0, -- the part of fold_misses that did not find its place
+	compaction boolean NOT NULL DEFAULT false -- the client asked for a summary
 );
 CREATE INDEX turns_at ON llm_cache.turns (at);
 -- prompt and answer are JSON, compressed by zstd.

@@ -61,7 +61,12 @@ CREATE TABLE turns (
 	stop_reason TEXT NOT NULL,
 	resent INTEGER NOT NULL,
 	windows TEXT, -- JSON: the usage windows of a subscription
-	fallback TEXT NOT NULL DEFAULT '' -- why the fallback served the turn
+	fallback TEXT NOT NULL DEFAULT '', -- why the fallback served the turn
+	holdout INTEGER NOT NULL DEFAULT 0, -- the session belongs to the control group
+	simulated_cost REAL NOT NULL DEFAULT 0, -- of the client's own bytes, where edits were only computed
+	rereads INTEGER NOT NULL DEFAULT 0, -- the part of fold_misses that read a file again
+	failed_edits INTEGER NOT NULL DEFAULT 0, -- the part of fold_misses that did not find its place
+	compaction INTEGER NOT NULL DEFAULT 0 -- the client asked for a summary
 ) WITHOUT ROWID;
 CREATE INDEX turns_at ON turns (at);
 -- prompt and answer are JSON, compressed by zstd.

@@ -61,6 +61,7 @@ const nameOf = (key) => dimensions[key] || key[0].toUpperCase() + key.slice(1);
 // The sections below the summary, in their order. show returns the content, and an empty list where there is nothing to tell.
 const panels = [
 	{ id: "todo", title: "What to do", show: showAdvice },
+	{ id: "proof", title: "Beside the control group", show: showProof, head: () => note(count(period.holdout.edited, "edited session") + ", " + plain.format(period.holdout.control) + " passed unedited") },
 	{ id: "groups", title: "Who and what", show: showGroups, head: groupsHead },
 	{ id: "sessions", title: "Sessions", show: showSessions, head: sessionsHead },
 	{ id: "budgets", title: "Budgets", show: showBudgets, head: () => note("dollars at list prices; what is unpriced counts in tokens only") },
@@ -250,7 +251,7 @@ function showAdvice() {
 	}
 	const e = period.errors.find((e) => e.outcome === "failed");
 	if (e && e.turns > Math.max(4, t.turns / 50)) say("slow", el("strong", {}, reason(e)), ` for ${count(e.turns, "request")} of ${e.model || "unknown models"}, last ${when(e.last)}.`);
-	if (t.would_save > 0) say("", el("strong", {}, `${amount(w, w.would)} would have been saved`), ` (${percent(share(w.would, w.own))}, simulated): some sites only observe. `, code("policy cost_aware"), " makes the edits.");
+	if (t.would_save > 0 && !period.holdout) say("", el("strong", {}, `${amount(w, w.would)} would have been saved`), ` (${percent(share(w.would, w.own))}, simulated): some sites only observe. `, code("policy cost_aware"), " makes the edits.");
 	const b = period.breaks[0];
 	if (b && b.turns > t.turns / 50 && remedies[b.name]) say("", el("strong", {}, `${count(b.turns, "turn")} found less in the cache`), ` (${causes[b.name]}). `, ...remedies[b.name]);
 	if (period.unpriced.length) say("", "No price is known of ", el("strong", {}, period.unpriced.slice(0, 3).map((s) => s.name).join(", ")), period.unpriced.length > 3 && ` and ${period.unpriced.length - 3} more`, `: ${count(t.unpriced, "turn")} in no sum of dollars. Hosted models get one by the option `, code("prices"), ".");
@@ -258,6 +259,22 @@ function showAdvice() {
 	if (unnamed) say("", "Digits stand for a key without a name. One line in the global options gives one: ", code(`user ${unnamed.name} anna`));
 	if (view && !view.stored) say("", "Counts end with the process, and past days are not known: ", code("audit"), " in the global options keeps a record of every turn.");
 	return t.turns && all.length ? [el("ul", { class: "advice" }, all)] : [];
+}
+
+const figures = {
+	cost: "Cost, of the clients' own bytes", cost_per_turn: "Cost per turn", cost_per_output: "Cost per 1,000 output tokens", read_share: "Read from cache", turns: "Turns per session",
+	rereads: "Rereads per 100 turns", failed_edits: "Failed edits per 100 turns", compactions: "Compactions per 100 turns", first_token: "First token, seconds",
+};
+
+function showProof() {
+	const h = period.holdout;
+	if (!h) return [];
+	const value = (v) => String(Number(v.toPrecision(3))), change = (v) => (v > 0 ? "+" : "") + percent(v);
+	const columns = ["Figure", "Edited", "Control", "Change", "More sessions for ±3 points"].map((name, i) => ({ name, n: i > 0 }));
+	return [el("ul", { class: "advice" }, h.answers.map((a) => el("li", {}, el("span", { class: "dot" }), el("span", {}, el("strong", {}, a.question), " " + a.text)))),
+		table("proof", "Edited sessions beside the control group", columns, h.measures, (m) => [
+			el("span", {}, figures[m.name]), value(m.edited), value(m.control),
+			m.known ? [change(m.change), sub(`95 %: ${change(m.low)} to ${change(m.high)}`)] : nothing("too few"), m.known ? plain.format(m.needed) : nothing("–")])];
 }
 
 const sums = (key) => period.dimensions.find((d) => d.key === key)?.sums || [];

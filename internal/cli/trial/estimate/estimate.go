@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/transcript"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/figure"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
@@ -58,6 +60,8 @@ type Estimate struct {
 	Unpriced []Unpriced `json:"unpriced,omitempty"`
 	// Lengths are the groups by number of requests.
 	Lengths []*Group `json:"lengths"`
+	// Interval bounds the cost of all conversations with a confidence of 95 %, nil for fewer than 10 simulated ones.
+	Interval *Interval `json:"interval,omitempty"`
 	// Median is the cost of the median conversation as a multiple of its cost without the handler,
 	// Worst that of the worst conversation.
 	Median float64 `json:"median"`
@@ -87,6 +91,15 @@ type Group struct {
 	// Drawn is their number.
 	Drawn int `json:"drawn"`
 }
+
+// Interval bounds a cost as a multiple of the cost without the handler.
+type Interval struct {
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+}
+
+// String returns the interval as changes: "-28.0 % to -22.0 %".
+func (i *Interval) String() string { return figure.Change(i.Low) + " to " + figure.Change(i.High) }
 
 // Unpriced is a model without a known price.
 type Unpriced struct {
@@ -367,9 +380,41 @@ func (e *Estimate) sum(talks []*talk) {
 		}
 		e.Total.Saved += g.Saved
 	}
+	e.Interval = bootstrap(talks)
 	if slices.Sort(ratios); len(ratios) > 0 {
 		e.Median, e.Worst = ratios[len(ratios)/2], ratios[len(ratios)-1]
 	}
+}
+
+const (
+	minBootstrap = 10
+	resamples    = 2000
+)
+
+// bootstrap returns the interval in which the cost of other conversations like the simulated ones lies. Each resample
+// draws as many conversations, with repetitions. The seed is fixed, so equal transcripts have equal intervals.
+func bootstrap(talks []*talk) *Interval {
+	var known []*trial.Result
+	for _, t := range talks {
+		if t.result != nil && t.result.BaseCost > 0 {
+			known = append(known, t.result)
+		}
+	}
+	if len(known) < minBootstrap {
+		return nil
+	}
+	random := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // no secret
+	ratios := make([]float64, resamples)
+	for i := range ratios {
+		cost, base := 0.0, 0.0
+		for range known {
+			r := known[random.IntN(len(known))]
+			cost, base = cost+r.Cost, base+r.BaseCost
+		}
+		ratios[i] = cost / base
+	}
+	slices.Sort(ratios)
+	return &Interval{Low: ratios[resamples*25/1000], High: ratios[resamples*975/1000]}
 }
 
 func (g *Group) name() string {

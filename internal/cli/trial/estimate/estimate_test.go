@@ -162,3 +162,32 @@ func TestUnpriced(t *testing.T) {
 		}
 	}
 }
+
+// TestInterval: the interval holds the cost, is the same each time, narrows with the number of conversations, and
+// is not given for a few.
+func TestInterval(t *testing.T) {
+	talks := func(n int) (all []*talk) {
+		for i := range n {
+			base := float64(1 + i%7)
+			all = append(all, &talk{result: &trial.Result{BaseCost: base, Cost: base * (0.6 + 0.05*float64(i%5))}}, &talk{})
+		}
+		return all
+	}
+	if got := bootstrap(talks(minBootstrap - 1)); got != nil {
+		t.Errorf("got %v of %d conversations, want none", got, minBootstrap-1)
+	}
+	few, many := bootstrap(talks(35)), bootstrap(talks(350))
+	if again := bootstrap(talks(35)); *again != *few {
+		t.Errorf("got %v, then %v", few, again)
+	}
+	const want = 0.7 // of as many conversations of each length and cost
+	if few.Low >= want || few.High <= want || many.Low >= want || many.High <= want ||
+		many.High-many.Low >= (few.High-few.Low)/2 {
+		t.Errorf("got %v and %v, want both around %v, and the second a third as wide", few, many, want)
+	}
+	e := Estimate{Interval: &Interval{0.72, 0.78}, Total: Group{Drawn: 1, Simulated: trial.Result{Cost: 75, BaseCost: 100}}}
+	var text bytes.Buffer
+	if err := e.WriteText(&text); err != nil || !strings.Contains(text.String(), "Cost in all: -25.0 % (95 %: -28.0 % to -22.0 %)") {
+		t.Errorf("got %v\n%s", err, text.String())
+	}
+}

@@ -292,6 +292,23 @@ func (r *request) anew(i int) bool {
 	return i >= r.cached.forwarded || r.cached.cold || r.Blocks[i].Message >= r.ledger.broken
 }
 
+// firstMay returns the first block of which may holds: it holds of all blocks from there on.
+func (r *request) firstMay() int {
+	if r.o.Policy == Eager {
+		return 0
+	}
+	return r.firstAnew()
+}
+
+// firstAnew is firstMay for anew.
+func (r *request) firstAnew() int {
+	i := len(r.Blocks)
+	for i > 0 && r.anew(i-1) {
+		i--
+	}
+	return i
+}
+
 // pays reports whether an edit with this saving is worth making now. With mode on, every edit is.
 // With auto, a small edit waits until it is free.
 func (r *request) pays(m stage.Mode, i, saving int) bool {

@@ -58,7 +58,7 @@ type restoreSearch struct {
 	// its need.
 	Worth func(bytes int, chance float64) bool
 
-	lines map[int][]uint64 // sorted hashes of the lines of blocks
+	lines map[int][]uint64 // hashes of the lines of blocks
 }
 
 // Edit returns the result that carries the restored texts, from a block on, and its new value; -1
@@ -207,12 +207,13 @@ func (s *restoreSearch) what(i int) string {
 }
 
 // written returns the text of a block. For a call this is the text that it wrote.
-func written(v *wire.View, b *wire.Block) string {
+func (s *restoreSearch) written(i int) string {
+	b := &s.Blocks[i]
 	if b.Kind == wire.KindToolResult {
-		return content.Of(v, b)
+		return s.Text(i)
 	}
 	var out []string
-	content.LongStrings(content.DecodedInput(content.CallInput(v.Bytes(b.Body))), 0, func(key string, x gjson.Result) {
+	content.LongStrings(content.DecodedInput(content.CallInput(s.View.Bytes(b.Body))), 0, func(key string, x gjson.Result) {
 		if !content.IsReplaced(key) && utf8.ValidString(x.Str) {
 			out = append(out, x.Str)
 		}
@@ -371,12 +372,10 @@ func (s *restoreSearch) contains(i int, line uint64) bool {
 		if s.lines == nil {
 			s.lines = map[int][]uint64{}
 		}
-		lines = content.LineHashes(written(s.View, &s.Blocks[i]))
-		slices.Sort(lines)
+		lines = content.LineHashes(s.written(i))
 		s.lines[i] = lines
 	}
-	_, found := slices.BinarySearch(lines, line)
-	return found
+	return slices.Contains(lines, line)
 }
 
 // lined returns the input of a call. It decodes the line ends of a patch within a program.

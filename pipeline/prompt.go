@@ -65,6 +65,9 @@ func (r *request) estimate() {
 		if r.States[i].Edit == nil && r.States[i].Inserted == nil {
 			continue
 		}
+		if r.edited == nil {
+			r.edited = make([]int32, 0, len(r.States)-i)
+		}
 		r.edited = append(r.edited, int32(i))
 		more := r.Sent(i) - r.Blocks[i].Span.Len()
 		inserted := 0

@@ -217,6 +217,7 @@ func BenchmarkLayers(b *testing.B) {
 	}{
 		{"/v1/chat/completions", "openai", chatAnswer},
 		{"/v1/chat/completions", "anthropic", answerBytes},
+		{"/v1/chat/completions", "deepseek", chatAnswer},
 		{"/v1/chat/completions", "mlx_lm", chatAnswer},
 		{"/v1/messages", "mlx_lm", chatAnswer},
 	} {

@@ -98,7 +98,7 @@ var chain = [...]struct {
 	{
 		"compat", conversing | sideRequest | unparsed | folding | warming, configured,
 		func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-			return p.site.up.Compat(next, p.Format)
+			return p.site.up.Compat(next, p.Format, p.View)
 		},
 	},
 	{

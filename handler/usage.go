@@ -6,7 +6,6 @@ package handler
 import (
 	"bytes"
 	"net/http"
-	"slices"
 	"sync"
 
 	"github.com/tidwall/gjson"
@@ -17,6 +16,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/framing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
@@ -71,12 +71,16 @@ func (u *usageRequests) layer(next caddyhttp.Handler, p *passage) caddyhttp.Hand
 		if err != nil {
 			return next.ServeHTTP(w, r) //nolint:nilerr // what is not understood passes untouched
 		}
-		out, ok := askForUsage(body, !p.View.Reply.StreamOptions.Empty())
+		has := !p.View.Reply.StreamOptions.Empty()
+		out, ok := askForUsage(body, has)
 		if !ok {
 			return next.ServeHTTP(w, r)
 		}
 		additions.Make(wire.EditUsage, func() { u.refuse(k) })
 		defer httpx.SwapBody(r, body, out)()
+		if !has && httpx.Same(body, p.View.Raw) {
+			httpx.SetView(r, p.View.Extended(out))
+		}
 		return next.ServeHTTP(w, r)
 	})
 }
@@ -91,7 +95,9 @@ func askForUsage(body []byte, has bool) ([]byte, bool) {
 		if end < 0 {
 			return nil, false
 		}
-		return slices.Concat(body[:end], []byte(`,"stream_options":`+option), body[end:]), true
+		const member = `,"stream_options":` + option
+		out := append(reuse.Buffer(len(body)+len(member)), body[:end]...)
+		return append(append(out, member...), body[end:]...), true
 	}
 	object, err := wire.ReadObject(body, nil)
 	if err != nil {

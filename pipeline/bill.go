@@ -202,8 +202,8 @@ func (x *Transaction) compare(t *wire.Turn, calls []wire.Usage, rules *pricing.R
 		return bill
 	}
 	r := billedRequest{
-		View: x.req.View, States: x.req.States, Start: x.req.start, Rules: rules, Calibration: &x.req.session.Calibration,
-		Cache:   &x.req.session.Counterfactual,
+		View: x.req.View, States: x.req.States, Edited: x.req.edited, Start: x.req.start, Rules: rules,
+		Calibration: &x.req.session.Calibration, Cache: &x.req.session.Counterfactual,
 		Markers: x.Prompt.Markers, Marked: x.req.marking.translated, Diverged: x.before.diverged, Previous: x.before.previous,
 	}
 	if x.Prompt.Edited && x.Prompt.SentTokens > 0 {
@@ -356,8 +356,9 @@ func (x *Transaction) writes() int {
 type billedRequest struct {
 	// View is the client's request.
 	View *wire.View
-	// States holds the edits of its message blocks.
+	// States holds the edits of its message blocks, and Edited the blocks with an edit.
 	States []sessioncache.BlockState
+	Edited []int32
 	// Start is the start of the request, by the client's own clock.
 	Start time.Time
 	// Rules are the rules of the upstream's cache.
@@ -461,25 +462,31 @@ func newSimulation(r billedRequest) *simulation {
 		stripped = lastPrompt(v)
 	}
 	prefix, size := content.Hash(v.Model), 0.0
+	edited := r.Edited
+	s.points = slices.Grow(s.points, len(v.Blocks))
 	for i := range v.Blocks {
 		b := &v.Blocks[i]
 		if i == v.System {
 			s.prefix = len(s.points)
 			prefix = mix(prefix, salt(v, r.Rules))
 		}
-		if b.Has(wire.FlagDeferred) || content.IsThinking(b) && b.Message < stripped {
+		var edit *sessioncache.Edit
+		if len(edited) > 0 && i-v.System == int(edited[0]) {
+			edit, edited = r.States[edited[0]].Edit, edited[1:]
+		}
+		if b.Message < stripped && content.IsThinking(b) || b.Has(wire.FlagDeferred) {
 			continue
 		}
 		hash, length := binary.LittleEndian.Uint64(b.Hash[:8]), b.Span.Len()
-		if j := i - v.System; j >= 0 && j < len(r.States) && r.States[j].Edit != nil {
+		if edit != nil {
 			if s.edited < 0 {
 				s.edited = len(s.points)
 			}
-			if e := r.States[j].Edit; r.Sent {
-				if e.Op == wire.OpRemove {
+			if r.Sent {
+				if edit.Op == wire.OpRemove {
 					continue
 				}
-				hash, length = xxhash.Sum64(e.Value), length+len(e.Value)-b.Body.Len()
+				hash, length = xxhash.Sum64(edit.Value), length+len(edit.Value)-b.Body.Len()
 			}
 		}
 		prefix = mix(prefix, hash)

@@ -207,6 +207,8 @@ func (x *Transaction) Background(t *wire.Turn, limit int) *Background {
 	if len(r.ledger.fresh) == 0 || b.Removed < minIdleTokens || float64(b.Removed) < minIdle*q.in.Total {
 		return nil
 	}
+	r.estimate()
+	b.estimate = r.sizing.estimate
 	body, err := x.req.View.Splice(r.edits(nil))
 	if err != nil {
 		return nil
@@ -219,8 +221,6 @@ func (x *Transaction) Background(t *wire.Turn, limit int) *Background {
 			b.texts = append(b.texts, Block{r.stubName(i), content.OriginalText(r.View, &r.Blocks[i])})
 		}
 	}
-	r.estimate()
-	b.estimate = r.sizing.estimate
 	return b
 }
 

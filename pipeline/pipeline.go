@@ -188,12 +188,12 @@ type request struct {
 	start   time.Time          // by the caller's clock
 
 	// The rest of these facts also stays as it is from the first step on.
-	mode     mode
 	upstream wire.Format
 	cached   cached
 	run      run
 	zones    content.Zones
 	orders   orders
+	mode     mode
 	// refused are the kinds of edits that the upstream refused in the conversation before. off are
 	// all kinds that the request goes without.
 	refused, off wire.EditKinds
@@ -205,11 +205,12 @@ type request struct {
 	sealed bool
 
 	// The edits, and the state of the steps that make them.
-	ledger  ledger
+	ledger ledger
+	// edited are the blocks with an edit or insertion, in order, from the estimate on. Some may have
+	// lost theirs since.
+	edited  []int32
 	offer   offer
 	marking marking
-	// lost reports that intercepted calls of the client's last message could not be put back.
-	lost bool
 	// misses holds the missed folds.
 	misses Misses
 	// wanted are the texts without a known short form. took is the compression time of the texts
@@ -221,6 +222,8 @@ type request struct {
 	decision planner.Decision
 	change   change
 	sizing   sizing
+	// lost reports that intercepted calls of the client's last message could not be put back.
+	lost bool
 	// computed reports, under observe, that the edits would have changed the body.
 	computed bool
 	prompt   *Prompt // of the transaction

@@ -54,28 +54,32 @@ func (r *request) estimate() {
 	s, p, l := &r.sizing, r.prompt, r.match.Conversation
 	*s = sizing{}
 	for i := range r.View.Blocks {
-		b := &r.View.Blocks[i]
-		n := b.Span.Len()
-		original[b.Kind] += n
-		if j := i - r.View.System; j >= 0 {
-			switch e := r.States[j].Edit; {
-			case e == nil:
-			case e.Op == wire.OpRemove:
-				n = 0
-			default:
-				n += len(e.Value) - b.Body.Len()
-			}
-			if j >= r.Known {
-				s.grown[b.Kind] += n
-			}
-			if w := r.States[j].Inserted; w != nil {
-				s.sent[wire.KindToolResult] += w.Size()
-				if j >= r.Known {
-					s.grown[wire.KindToolResult] += w.Size()
-				}
-			}
+		original[r.View.Blocks[i].Kind] += r.View.Blocks[i].Span.Len()
+	}
+	s.sent = original
+	for i := r.Known; i < len(r.Blocks); i++ {
+		s.grown[r.Blocks[i].Kind] += r.Blocks[i].Span.Len()
+	}
+	r.edited = nil
+	for i := range r.States {
+		if r.States[i].Edit == nil && r.States[i].Inserted == nil {
+			continue
 		}
-		s.sent[b.Kind] += n
+		if r.edited == nil {
+			r.edited = make([]int32, 0, len(r.States)-i)
+		}
+		r.edited = append(r.edited, int32(i))
+		more := r.Sent(i) - r.Blocks[i].Span.Len()
+		inserted := 0
+		if w := r.States[i].Inserted; w != nil {
+			inserted = w.Size()
+		}
+		s.sent[r.Blocks[i].Kind] += more
+		s.sent[wire.KindToolResult] += inserted
+		if i >= r.Known {
+			s.grown[r.Blocks[i].Kind] += more
+			s.grown[wire.KindToolResult] += inserted
+		}
 	}
 	if r.offer.expand == expandDeclared {
 		s.sent[wire.KindToolDef] += len(r.expandDefinition())
@@ -140,7 +144,7 @@ func (r *request) splice() {
 	if r.o.Policy == Observe {
 		p.Fired = r.fired(len(r.marking.added))
 		r.computed = p.Markers > 0 || r.marking.long || r.offer.tools != nil ||
-			slices.ContainsFunc(r.States, func(s sessioncache.BlockState) bool { return s.Edit != nil })
+			slices.ContainsFunc(r.edited, func(i int32) bool { return r.States[i].Edit != nil })
 		return
 	}
 	edits := r.edits(r.marking.added)
@@ -172,7 +176,7 @@ func (r *request) splice() {
 func (r *request) send(edits []wire.Edit, body []byte) {
 	p := r.prompt
 	p.Body, p.Edited, p.edits, p.marked = body, !bytes.Equal(body, r.View.Raw), edits, false
-	for i := range r.States {
+	for _, i := range r.edited {
 		p.marked = p.marked || marks(r.States[i].Edit)
 	}
 }
@@ -180,28 +184,22 @@ func (r *request) send(edits []wire.Edit, body []byte) {
 // edits returns all edits of the body: the ledger's, the markers, the intercepted calls, and the
 // declaration of the expand tool.
 func (r *request) edits(markers []wire.Edit) (edits []wire.Edit) {
-	n := len(markers)
-	for i := range r.States {
-		if r.States[i].Edit != nil {
-			n++
-		}
-	}
-	if n > 0 {
+	if n := len(markers) + len(r.edited); n > 0 {
 		edits = make([]wire.Edit, 0, n+1)
 	}
-	for i := range r.States {
+	for _, i := range r.edited {
 		if e := r.States[i].Edit; e != nil {
-			edits = append(edits, wire.Edit{Block: r.View.System + i, Op: e.Op, Value: e.Value})
+			edits = append(edits, wire.Edit{Block: r.View.System + int(i), Op: e.Op, Value: e.Value})
 		}
 	}
 	if r.marking.long {
 		edits = r.lengthened(edits)
 	}
 	edits = append(edits, markers...)
-	for i := range r.States {
+	for _, i := range r.edited {
 		if w := r.States[i].Inserted; w != nil {
 			for _, in := range w.Inserts {
-				edits = append(edits, wire.Edit{Block: r.View.System + i, Op: in.Op, Value: in.Value})
+				edits = append(edits, wire.Edit{Block: r.View.System + int(i), Op: in.Op, Value: in.Value})
 			}
 		}
 	}
@@ -221,7 +219,7 @@ func (r *request) fired(markers int) []stage.Fired {
 	if r.offer.tools != nil {
 		t.Add(stage.Tools, 1, -r.session.Calibration.PerByte(wire.KindToolDef)*float64(len(r.offer.tools)))
 	}
-	for i := range r.States {
+	for _, i := range r.edited {
 		if r.States[i].Inserted != nil {
 			t.Add(stage.Expand, 1, 0)
 		}
@@ -249,7 +247,7 @@ func (r *request) committed() ([]wire.Edit, []byte) {
 		if body, err := r.View.Splice(edits); err == nil {
 			return edits, body
 		}
-		for i := range r.States {
+		for _, i := range r.edited {
 			r.States[i].Edit, r.States[i].Inserted = nil, nil
 		}
 	}
@@ -290,6 +288,23 @@ func (r *request) may(i int) bool {
 // anew reports whether the upstream reads a block without its cache in any case.
 func (r *request) anew(i int) bool {
 	return i >= r.cached.forwarded || r.cached.cold || r.Blocks[i].Message >= r.ledger.broken
+}
+
+// firstMay returns the first block of which may holds: it holds of all blocks from there on.
+func (r *request) firstMay() int {
+	if r.o.Policy == Eager {
+		return 0
+	}
+	return r.firstAnew()
+}
+
+// firstAnew is firstMay for anew.
+func (r *request) firstAnew() int {
+	i := len(r.Blocks)
+	for i > 0 && r.anew(i-1) {
+		i--
+	}
+	return i
 }
 
 // pays reports whether an edit with this saving is worth making now. With mode on, every edit is.

@@ -20,7 +20,7 @@ type recorded struct {
 	calls [][]json.RawMessage
 }
 
-func readRecorded(t *testing.T) []recorded {
+func readRecorded(t testing.TB) []recorded {
 	t.Helper()
 	files := testkit.RecordingFiles(t)
 	out := make([]recorded, 0, len(files))

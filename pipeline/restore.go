@@ -4,6 +4,7 @@
 package pipeline
 
 import (
+	"bytes"
 	"fmt"
 	"iter"
 	"slices"
@@ -57,8 +58,7 @@ type restoreSearch struct {
 	// its need.
 	Worth func(bytes int, chance float64) bool
 
-	given []string         // names of the texts restored before
-	lines map[int][]uint64 // sorted hashes of the lines of blocks
+	lines map[int][]uint64 // hashes of the lines of blocks
 }
 
 // Edit returns the result that carries the restored texts, from a block on, and its new value; -1
@@ -71,9 +71,6 @@ func (s *restoreSearch) Edit(from int) (target int, value []byte) {
 	}
 	if target < from {
 		return -1, nil
-	}
-	for i := range s.States {
-		s.given = append(s.given, names(&s.States[i])...)
 	}
 	var text []byte
 	n := 0
@@ -139,34 +136,57 @@ func textBehind(value, text []byte) []byte {
 	return append(append(out, text...), `"}]`...)
 }
 
-// names returns the names of the texts restored in a result.
-func names(x *sessioncache.BlockState) (names []string) {
-	if x.Edit == nil || x.Edit.Stage != stage.Restore {
-		return nil
-	}
-	for rest := string(x.Edit.Value); ; {
-		var ok bool
-		if _, rest, ok = strings.Cut(rest, ReturnedFrame); !ok {
-			return names
+// names yields the names of the texts restored in a result.
+func names(x *sessioncache.BlockState) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		if x.Edit != nil && x.Edit.Stage == stage.Restore {
+			namesAfter(x.Edit.Value, ReturnedFrame)(yield)
 		}
-		names = append(names, rest[:min(content.IDLen, len(rest))])
+	}
+}
+
+// namesAfter yields the names after each beginning of a frame.
+func namesAfter(value []byte, frame string) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for {
+			_, rest, ok := bytes.Cut(value, []byte(frame))
+			if !ok || !yield(rest[:min(content.IDLen, len(rest))]) {
+				return
+			}
+			value = rest
+		}
 	}
 }
 
 // returnedBlocks returns the restored blocks for each result that carries any.
 func returnedBlocks(h *content.History, name func(i int) string) (blocks map[int][]int) {
-	var known map[string]int
+	var known map[string]int // restored blocks by name, -1 if the request has none
 	for i := range h.States {
-		for _, n := range names(&h.States[i]) {
+		for n := range names(&h.States[i]) {
 			if known == nil {
-				blocks, known = map[int][]int{}, map[string]int{}
-				for j := range h.States {
-					if folded(&h.States[j]) {
-						known[name(j)] = j
-					}
-				}
+				known = make(map[string]int)
 			}
-			if j, ok := known[n]; ok {
+			known[string(n)] = -1
+		}
+	}
+	if known == nil {
+		return nil
+	}
+	for j := range h.States {
+		if !folded(&h.States[j]) {
+			continue
+		}
+		// A name is a keyed hash: comparing it with the stubs first saves most of the hashes.
+		for n := range namesAfter(h.States[j].Edit.Value, content.StubFrame) {
+			if _, ok := known[string(n)]; ok && name(j) == string(n) {
+				known[string(n)] = j
+			}
+		}
+	}
+	blocks = make(map[int][]int)
+	for i := range h.States {
+		for n := range names(&h.States[i]) {
+			if j := known[string(n)]; j >= 0 {
 				blocks[i] = append(blocks[i], j)
 			}
 		}
@@ -187,12 +207,13 @@ func (s *restoreSearch) what(i int) string {
 }
 
 // written returns the text of a block. For a call this is the text that it wrote.
-func written(v *wire.View, b *wire.Block) string {
+func (s *restoreSearch) written(i int) string {
+	b := &s.Blocks[i]
 	if b.Kind == wire.KindToolResult {
-		return content.Of(v, b)
+		return s.Text(i)
 	}
 	var out []string
-	content.LongStrings(content.DecodedInput(content.CallInput(v.Bytes(b.Body))), 0, func(key string, x gjson.Result) {
+	content.LongStrings(content.DecodedInput(content.CallInput(s.View.Bytes(b.Body))), 0, func(key string, x gjson.Result) {
 		if !content.IsReplaced(key) && utf8.ValidString(x.Str) {
 			out = append(out, x.Str)
 		}
@@ -294,7 +315,19 @@ func (s *restoreSearch) shown(i int) bool {
 			return true
 		}
 	}
-	return slices.Contains(s.given, s.Name(i))
+	return s.given(s.Name(i))
+}
+
+// given reports whether a text was restored before.
+func (s *restoreSearch) given(name string) bool {
+	for i := range s.States {
+		for n := range names(&s.States[i]) {
+			if string(n) == name {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // quotes yields the folded blocks with a line that an edit quotes and no other block shows.
@@ -339,12 +372,10 @@ func (s *restoreSearch) contains(i int, line uint64) bool {
 		if s.lines == nil {
 			s.lines = map[int][]uint64{}
 		}
-		lines = content.LineHashes(written(s.View, &s.Blocks[i]))
-		slices.Sort(lines)
+		lines = content.LineHashes(s.written(i))
 		s.lines[i] = lines
 	}
-	_, found := slices.BinarySearch(lines, line)
-	return found
+	return slices.Contains(lines, line)
 }
 
 // lined returns the input of a call. It decodes the line ends of a patch within a program.

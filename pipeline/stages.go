@@ -134,8 +134,8 @@ func (r *request) stripNarration() {
 	if o.Mode == stage.Off || r.zones == (content.Zones{}) {
 		return
 	}
-	for i := range r.Blocks {
-		if r.may(i) && r.pays(o.Mode, i, r.Blocks[i].Span.Len()) && r.announces(i) {
+	for i := r.firstMay(); i < len(r.Blocks); i++ {
+		if r.pays(o.Mode, i, r.Blocks[i].Span.Len()) && r.announces(i) {
 			r.set(i, stage.Narration, wire.OpRemove, nil)
 		}
 	}
@@ -381,10 +381,10 @@ func (r *request) compress() {
 		return
 	}
 	last := r.States[len(r.States)-1].Turn
-	for i := range r.Blocks {
+	// Only texts that the upstream reads again anyway: others would invalidate cached bytes.
+	for i := r.firstAnew(); i < len(r.Blocks); i++ {
 		b, s := &r.Blocks[i], &r.States[i]
-		// Only texts that the upstream reads again anyway: others would invalidate cached bytes.
-		if s.Turn+spared > last || !r.anew(i) || !r.zones.Middle(b) || !r.open(i) || !r.wordy(i) {
+		if s.Turn+spared > last || !r.zones.Middle(b) || !r.open(i) || !r.wordy(i) {
 			continue
 		}
 		short, ok := r.p.Compress.Find(r.session, b.Hash)
@@ -460,7 +460,7 @@ func (x *Transaction) Unread(f func(block wire.Hash, text string) bool) {
 // compressed sums up the compressed texts. The session is locked.
 func (r *request) compressed() (c Compressed) {
 	e, tokens := newEstimator(&r.session.Calibration, r.match.Conversation), 0.0
-	for i := range r.States {
+	for _, i := range r.edited {
 		if edit := r.States[i].Edit; edit != nil && edit.Stage == stage.Compress {
 			c.Texts++
 			tokens += e.Tokens(r.Blocks[i].Kind, r.Blocks[i].Body.Len()-len(edit.Value))

@@ -87,8 +87,8 @@ func (x *Transaction) adds() bool {
 	if l == nil && r.offer.expand == expandDeclared {
 		return true
 	}
-	for i := range r.States {
-		s := &r.States[i]
+	for _, at := range r.edited {
+		i, s := int(at), &r.States[at]
 		if s.Edit == nil && s.Inserted == nil {
 			continue
 		}

@@ -436,6 +436,9 @@ func SwapBody(r *http.Request, old, body []byte) (restore func()) {
 	r.Header = maps.Clone(header)
 	SetLength(r, len(body))
 	p := &Payload{Data: body}
+	if was, ok := Whole(r); ok && was.known != nil && was.known.view != nil && Same(old, body) {
+		p.know().view = was.known.view
+	}
 	p.Attach(r)
 	return func() {
 		r.Header, r.ContentLength, r.TransferEncoding = header, length, coding

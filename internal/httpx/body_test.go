@@ -192,6 +192,10 @@ func TestView(t *testing.T) {
 	if View(r, wire.OpenAIChat) != v || View(r, wire.Anthropic) != nil {
 		t.Error("it is not known in its format, or in another")
 	}
+	SwapBody(r, body, body)
+	if View(r, wire.OpenAIChat) != v {
+		t.Error("the body is the same, and its view is gone")
+	}
 	restore := SwapBody(r, body, []byte(`{"model":"n"}`))
 	if View(r, wire.OpenAIChat) != nil {
 		t.Error("what was read of one body is told of another")

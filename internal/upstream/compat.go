@@ -195,18 +195,20 @@ type adjusting struct {
 	p      *Profile
 	compat *compat
 	next   caddyhttp.Handler
+	view   *wire.View  // the client's request, nil if it was not parsed
 	format wire.Format // the upstream's format
 	native bool        // the client's format, too
 }
 
 // Compat returns next behind a layer that adapts requests of a client's format to this kind of
-// server, or next itself if no change is needed.
-func (p *Profile) Compat(next caddyhttp.Handler, client wire.Format) caddyhttp.Handler {
+// server, or next itself if no change is needed. A view of the client's request, nil for none, saves
+// parsing it again.
+func (p *Profile) Compat(next caddyhttp.Handler, client wire.Format, v *wire.View) caddyhttp.Handler {
 	// The Responses API of a hosted provider stores answers unless store says otherwise.
 	if p.compat == nil || p.preset().hosted && p.Target(client).Traits().KeepsAnswers {
 		return next
 	}
-	d := &adjusting{p: p, compat: p.compat, next: next, format: p.Target(client), native: p.Target(client) == client}
+	d := &adjusting{p: p, compat: p.compat, next: next, view: v, format: p.Target(client), native: p.Target(client) == client}
 	if !d.native && d.format.Traits().ServersVary {
 		d.compat = p.translatedCompat
 	}
@@ -222,9 +224,12 @@ func (d *adjusting) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	if salt := d.p.CacheSalt(r); salt != "" {
 		caddyhttp.SetVar(r.Context(), saltVar, salt)
 	}
+	view := httpx.View(r, d.format)
+	if view == nil && d.view != nil && d.view.Format == d.format && httpx.Same(body, d.view.Raw) {
+		view = d.view
+	}
 	out := body
-	httpx.Guard(d.p.Log, "adjusting a request",
-		func() { out = d.compat.apply(d.format, body, httpx.View(r, d.format), values(r)) })
+	httpx.Guard(d.p.Log, "adjusting a request", func() { out = d.compat.apply(d.format, body, view, values(r)) })
 	defer httpx.SwapBody(r, body, out)()
 	// The upstream's responses may use the server's name for thinking, and repeat ids.
 	renames, identifies := d.compat.answers == reasoningAlias, d.native && d.p.preset().circular

@@ -54,6 +54,11 @@ func TestCompatByView(t *testing.T) {
 				if string(with) != string(without) {
 					t.Errorf("%s, %s: %s became %s, and by its view %s", name, format, body, without, with)
 				}
+				more := append([]byte(body[:len(body)-1]), `,"stream_options":{"include_usage":true}}`...)
+				without, with = d.apply(format, more, nil, none), d.apply(format, more, v.Extended(more), none)
+				if string(with) != string(without) {
+					t.Errorf("%s, %s: %s became %s, and by its extended view %s", name, format, more, without, with)
+				}
 				if string(with) != body {
 					changed++
 				}

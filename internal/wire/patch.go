@@ -71,6 +71,13 @@ func (v *View) endOfMessages(raw []byte, at int) int {
 	return end + 1
 }
 
+// Extended returns the view of a body with further members at its end, which it does not describe.
+func (v *View) Extended(raw []byte) *View {
+	out := *v
+	out.Raw = raw
+	return &out
+}
+
 // Value returns the JSON value of a member, nil for none.
 func (o *Object) Value(name string) []byte {
 	for i := range o.members {

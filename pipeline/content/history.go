@@ -84,7 +84,7 @@ func (h *History) Unread(i int) bool {
 func (h *History) Text(i int) string {
 	// Only texts of new blocks are kept: several stages read them.
 	if i < h.Known || h.Unread(i) {
-		return Of(h.View, &h.Blocks[i])
+		return Decode(h.arena, h.View, &h.Blocks[i], Unwrap)
 	}
 	if h.Texts == nil {
 		h.Texts = make([]string, len(h.Blocks)-h.Known)

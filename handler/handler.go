@@ -249,7 +249,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	}
 	a.WhenInForce(h.site.shown.Begin)
 	h.place = routes.Of(ctx, h)
-	a.WhenInForce(h.place.Warn)
+	a.WhenInForce(h.place.Announce)
 	return nil
 }
 

@@ -580,7 +580,7 @@ func (x *exchange) finish(err error) error {
 	if t.Status == 0 {
 		if err != nil {
 			x.stamp(t.ResponseWriter.Header())
-			return httpx.FailUnreached(t.ResponseWriter, t.request, x.Format, err)
+			return httpx.FailUnreached(t.ResponseWriter, t.request, x.Format, x.site.up.Name(), err)
 		}
 		return nil
 	}

@@ -42,8 +42,8 @@ func TestDemo(t *testing.T) {
 	if head == "" {
 		t.Error("the table has no head")
 	}
-	// docs/start/first-hour.md shows some of these rows.
-	page, err := os.ReadFile("../../docs/start/first-hour.md")
+	// docs/start/quickstart.md shows some of these rows.
+	page, err := os.ReadFile("../../docs/start/quickstart.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,11 +51,11 @@ func TestDemo(t *testing.T) {
 	for line := range strings.Lines(string(page)) {
 		if cells := strings.Fields(line); len(cells) == 8 && cells[7] == "%" {
 			if shown++; !strings.Contains(out.String(), strings.TrimPrefix(line, "    ")) {
-				t.Errorf("docs/start/first-hour.md shows a row that is not printed:\n%s", line)
+				t.Errorf("docs/start/quickstart.md shows a row that is not printed:\n%s", line)
 			}
 		}
 	}
 	if shown == 0 {
-		t.Error("docs/start/first-hour.md shows no row")
+		t.Error("docs/start/quickstart.md shows no row")
 	}
 }

@@ -82,8 +82,9 @@ func Relay(w http.ResponseWriter, format wire.Format, f *translate.Failure) erro
 
 // FailUnreached responds, in the format of the client's API, that there was no response. Error
 // routes of the site that match the request take precedence. The error is returned in any case, so
-// that Caddy logs and counts it as without this module. w must not have been written to.
-func FailUnreached(w http.ResponseWriter, r *http.Request, format wire.Format, err error) error {
+// that Caddy logs and counts it as without this module. The message begins with the name of the server, if it
+// has one. w must not have been written to.
+func FailUnreached(w http.ResponseWriter, r *http.Request, format wire.Format, server string, err error) error {
 	e, ok := errors.AsType[caddyhttp.HandlerError](err)
 	// Other errors are not the proxy's, or the client has left.
 	if !ok || Unreached[e.StatusCode] == "" || r.Context().Err() != nil {
@@ -95,9 +96,13 @@ func FailUnreached(w http.ResponseWriter, r *http.Request, format wire.Format, e
 	}
 	// Caddy itself would send a status without a body, and clients show that as it is. It still
 	// writes a second header afterwards, without an error route, which net/http drops.
+	message := Unreached[e.StatusCode]
+	if server != "" {
+		message = server + ": " + message
+	}
 	if failed := Fail(w, format, &translate.Failure{
 		Status:  e.StatusCode,
-		Message: Unreached[e.StatusCode],
+		Message: message,
 	}); failed != nil {
 		return failed
 	}

@@ -9,7 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -83,4 +85,36 @@ func TestUnreachedIsMonitored(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestBoxDown: while a box is down, each client has an error of its own API within 10 s that names the box,
+// those that wait for a slot too.
+func TestBoxDown(t *testing.T) {
+	dial := testkit.FreeAddress(t)
+	if l := hanging(t); l != "" {
+		dial = l
+	}
+	p := start(t, "llm_cache {\nupstream mlx_lm\nqueue {\nslots 1\n}\n}\nreverse_proxy "+dial)
+	began := time.Now()
+	var wg sync.WaitGroup
+	for _, c := range []struct{ path, body, message string }{
+		{"/v1/messages", `{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"hi"}]}`, "error.message"},
+		{"/v1/messages", `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"ho"}]}`, "error.message"},
+		{"/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"hi"}]}`, "error.message"},
+		{"/v1/chat/completions", `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`, "error.message"},
+		{"/v1/responses", `{"model":"m","stream":true,"input":"hi"}`, "error.message"},
+		{"/v1beta/models/m:generateContent", `{"contents":[{"role":"user","parts":[{"text":"hi"}]}]}`, "error.message"},
+	} {
+		wg.Go(func() {
+			r := p.post(c.path, c.body)
+			body := read(t, r)
+			if got := gjson.Get(body, c.message).Str; r.StatusCode/100 != 5 || !strings.HasPrefix(got, "mlx_lm: ") {
+				t.Errorf("%s: got status %d, %q, want an error that names mlx_lm", c.path, r.StatusCode, body)
+			}
+			if took := time.Since(began); took > 10*time.Second {
+				t.Errorf("%s: got an answer after %s, want it within 10 s", c.path, took)
+			}
+		})
+	}
+	wg.Wait()
 }

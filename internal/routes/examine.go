@@ -7,9 +7,13 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
+	"net"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
@@ -41,6 +45,8 @@ type Cache struct {
 type Report struct {
 	Findings []Finding
 	Caches   []Cache
+	// BaseURLs are the URLs of the sites with an llm_cache that requests reach.
+	BaseURLs []string
 }
 
 // Settings are the settings of an llm_cache that the checks look at. The handler, which this package cannot import,
@@ -102,6 +108,13 @@ func Examine(servers map[string]*caddyhttp.Server) Report {
 				report.Caches = append(report.Caches, Cache{h, inOrder(f.before), inOrder(f.back)})
 			}
 		}
+		for h := range w.owned("llm_cache") {
+			for _, u := range w.baseURLs(h) {
+				if !slices.Contains(report.BaseURLs, u) {
+					report.BaseURLs = append(report.BaseURLs, u)
+				}
+			}
+		}
 		for _, f := range w.findings() {
 			f.Server = name
 			report.Findings = append(report.Findings, f)
@@ -137,6 +150,35 @@ func (w *walk) findings() (all []Finding) {
 	}
 	for _, c := range checks {
 		all = append(all, c.find(w)...)
+	}
+	return all
+}
+
+// baseURLs returns the URLs of a handler's site: its names, or the addresses of the server, with the server's ports.
+func (w *walk) baseURLs(h *Handler) (all []string) {
+	scheme, usual := "http", uint(caddyhttp.DefaultHTTPPort)
+	if len(w.server.TLSConnPolicies) > 0 {
+		scheme, usual = "https", caddyhttp.DefaultHTTPSPort
+	}
+	for _, listen := range w.server.Listen {
+		a, err := caddy.ParseNetworkAddress(listen)
+		if err != nil || a.IsUnixNetwork() || a.IsFdNetwork() {
+			continue
+		}
+		names := w.tree.hosts[h.site]
+		if len(names) == 0 {
+			names = []string{a.Host}
+			if ip := net.ParseIP(a.Host); a.Host == "" || ip.IsUnspecified() {
+				names[0] = "localhost"
+			}
+		}
+		for _, name := range names {
+			u := url.URL{Scheme: scheme, Host: name}
+			if a.StartPort != usual {
+				u.Host = net.JoinHostPort(name, strconv.FormatUint(uint64(a.StartPort), 10))
+			}
+			all = append(all, u.String())
+		}
 	}
 	return all
 }

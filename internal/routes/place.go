@@ -39,16 +39,24 @@ func Of(ctx caddy.Context, self caddyhttp.MiddlewareHandler) *Place {
 	return p
 }
 
+// Announce logs what Warn does, and the base URLs at which agents reach the sites of the configuration,
+// which has come into force.
+func (p *Place) Announce() {
+	if urls := p.Warn(); len(urls) > 0 {
+		p.log.Info("serving agents", zap.Strings("base_urls", urls))
+	}
+}
+
 // Warn logs the findings for all llm_cache handlers of the configuration, once, from the first of
-// them. Handlers inside other modules are not examined.
-func (p *Place) Warn() {
+// them, and returns the base URLs of their sites. Handlers inside other modules are not examined.
+func (p *Place) Warn() []string {
 	if p == nil || p.http == nil || p.logged {
-		return
+		return nil
 	}
 	p.logged = true
 	report := Examine(p.http.Servers)
 	if len(report.Caches) == 0 || report.Caches[0].module != any(p.self) {
-		return
+		return nil
 	}
 	for _, f := range report.Findings {
 		fields := []zap.Field{zap.String("server", f.Server)}
@@ -63,6 +71,7 @@ func (p *Place) Warn() {
 		}
 		p.log.Warn(f.Message, append(fields, zap.String("remedy", f.Remedy))...)
 	}
+	return report.BaseURLs
 }
 
 // Refuses reports whether a later `respond`, `error` or `abort` in the same block, with a matcher,

@@ -6,6 +6,7 @@ package routes_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -209,6 +210,29 @@ func TestExamine(t *testing.T) {
 				got = append(got, mark+f.Message)
 			}
 			if strings.Join(got, "\n") != strings.Join(c.want, "\n") {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestBaseURLs: agents are pointed at the names of sites with an llm_cache, or else at the server's addresses.
+func TestBaseURLs(t *testing.T) {
+	for name, c := range map[string]struct {
+		config string
+		want   []string
+	}{
+		"address":           {"http://:4000 {\nbind 127.0.0.1\n" + cached + "}", []string{"http://127.0.0.1:4000"}},
+		"port":              {":4000 {\n" + cached + "}", []string{"http://localhost:4000"}},
+		"name":              {"http://box {\n" + cached + "}", []string{"http://box"}},
+		"two of a server":   {"http://a:81, http://b:81 {\n" + cached + "}", []string{"http://a:81", "http://b:81"}},
+		"in a block":        {"http://a {\nhandle /v1/* {\n" + cached + "}\nhandle {\n" + cached + "}\n}", []string{"http://a"}},
+		"never reached":     {"http://a {\nroute {\n" + proxy + "llm_cache\n}\n}", nil},
+		"without llm_cache": {"http://a {\n" + proxy + "}", nil},
+		"tls":               {"https://box.test {\ntls internal {\nprotocols tls1.3\n}\n" + cached + "}", []string{"https://box.test"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := examine(t, c.config).BaseURLs; !slices.Equal(got, c.want) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})

@@ -21,23 +21,15 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/caddy"
 )
 
-// providersFile returns the Caddyfile of docs/guides/providers.md, which is README's first recipe, with addresses
-// of a test. backends has the address for each upstream in it.
+// providersFile returns the Caddyfile of docs/guides/providers.md, with addresses of a test. backends has the address for each upstream in it.
 func providersFile(t *testing.T, admin, site string, backends map[string]string) string {
 	t.Helper()
-	block := func(name string) string {
-		page, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, config, _ := strings.Cut(string(page), "```caddyfile\n")
-		config, _, _ = strings.Cut(config, "```")
-		return config
+	page, err := os.ReadFile("../../docs/guides/providers.md")
+	if err != nil {
+		t.Fatal(err)
 	}
-	config := block("../../docs/guides/providers.md")
-	if readme := block("../../README.md"); config != readme {
-		t.Errorf("got the first recipe of README\n%s\nwant that of docs/guides/providers.md\n%s", readme, config)
-	}
+	_, config, _ := strings.Cut(string(page), "```caddyfile\n")
+	config, _, _ = strings.Cut(config, "```")
 	replace := func(from, to string) {
 		if !strings.Contains(config, from) {
 			t.Fatalf("the Caddyfile lacks %q:\n%s", from, config)

@@ -53,6 +53,14 @@ func TestFirstCommand(t *testing.T) {
 		if bytes.Contains(b, []byte(key)) {
 			t.Error("the log holds a key")
 		}
+		for _, want := range []string{"serving agents", `"http://127.0.0.1:4000"`} {
+			if !bytes.Contains(b, []byte(want)) {
+				t.Errorf("the log lacks %q, by which a user finds the address", want)
+			}
+		}
+		if bytes.Contains(b, []byte("requires TLS")) {
+			t.Error("the log warns of protocols that the example does not need")
+		}
 	}()
 
 	const (

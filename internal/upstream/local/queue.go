@@ -18,6 +18,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/page"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
@@ -215,6 +216,8 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	case errors.Is(err, queue.ErrPatience):
 		queueMetrics.refused.WithLabelValues("max_wait").Inc()
 		return g.refuse(w, q.RetryAfter(), "the model is busy: no slot came free within "+waited.Round(time.Second).String())
+	case errors.Is(err, queue.ErrUnreached):
+		return caddyhttp.Error(http.StatusBadGateway, err)
 	case err != nil:
 		return caddyhttp.Error(StatusClientClosed, fmt.Errorf("waiting for a slot: %w", err))
 	}
@@ -227,7 +230,10 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	h.Set("X-Llm-Cache-Queue-Wait-Ms", strconv.FormatInt(waited.Milliseconds(), 10))
 	httpx.Waited(w, waited)
 	caddyhttp.SetVar(r.Context(), "llm_slot", turn.Slot)
-	return g.next.ServeHTTP(w, r)
+	err = g.next.ServeHTTP(w, r)
+	_, unreached := errors.AsType[reverseproxy.DialError](err)
+	q.Reached(!unreached)
+	return err
 }
 
 // StatusClientClosed is the status that Caddy logs if the client left.

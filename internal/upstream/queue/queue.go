@@ -19,6 +19,9 @@ var ErrFull = errors.New("queue: full")
 // ErrPatience reports that a request has waited longer than the limit.
 var ErrPatience = errors.New("queue: waited too long")
 
+// ErrUnreached reports that requests before found no server.
+var ErrUnreached = errors.New("queue: server not reached")
+
 const (
 	// firstGuess is the expected duration of a request before any has ended.
 	firstGuess = 10 * time.Second
@@ -61,6 +64,7 @@ type Queue struct {
 	waiting int
 	took    time.Duration // mean duration of requests, 0 before any has ended
 	count   uint64        // number of requests so far
+	missed  int           // requests in a row that found no server
 	spares  []*Spare      // waiting until the server is idle
 	spare   *Spare        // running, nil for none
 }
@@ -228,6 +232,33 @@ func (t *Place) Leave() {
 	}
 	t.user = nil
 	q.dispatch()
+}
+
+// Reached tells the queue whether a running request has found the server. Once as many requests in a
+// row as there are slots have not, the waiting ones lose their places: each of them would have to wait
+// for a connection, one after the other.
+func (q *Queue) Reached(found bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if found {
+		q.missed = 0
+		return
+	}
+	if q.missed++; q.missed < q.slots.limit {
+		return
+	}
+	for name, u := range q.users {
+		for len(u.turns) > 0 {
+			t := u.last()
+			u.remove(t)
+			q.waiting--
+			t.user, t.err = nil, ErrUnreached
+			close(t.ready)
+		}
+		if u.idle() {
+			delete(q.users, name)
+		}
+	}
 }
 
 // Length returns the numbers of running and waiting requests.

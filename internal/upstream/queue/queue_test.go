@@ -62,6 +62,47 @@ func TestSlotsAreBounded(t *testing.T) {
 	}
 }
 
+// TestServerDown: while connections hang, the waiting requests do not wait for one connection after the other.
+// A server that is found again gives its slots as before.
+func TestServerDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New(Limits{Slots: 2, Waiting: 100})
+		const dial = 3 * time.Second
+		start := time.Now()
+		var wg sync.WaitGroup
+		for i := range 20 {
+			turn := enter(t, q, Ticket{User: fmt.Sprint(i % 3)})
+			wg.Go(func() {
+				err := turn.Wait(t.Context())
+				if err == nil {
+					defer turn.Leave()
+					time.Sleep(dial)
+					q.Reached(false)
+				} else if !errors.Is(err, ErrUnreached) {
+					t.Errorf("got %v, want %v", err, ErrUnreached)
+				}
+				if took := time.Since(start); took > 2*dial {
+					t.Errorf("request %d: got an end after %s, want it within %s", i, took, 2*dial)
+				}
+			})
+		}
+		wg.Wait()
+		if running, waiting := q.Length(); running != 0 || waiting != 0 || len(q.users) != 0 {
+			t.Errorf("got %d running, %d waiting, %d users, want none", running, waiting, len(q.users))
+		}
+		q.Reached(true)
+		a, b, c := enter(t, q, Ticket{User: "a"}), enter(t, q, Ticket{User: "b"}), enter(t, q, Ticket{User: "c"})
+		q.Reached(false) // one failure is no sign, as another server of the site may be there
+		if !running(a) || !running(b) || running(c) {
+			t.Errorf("running: %t %t %t, want the first two", running(a), running(b), running(c))
+		}
+		a.Leave()
+		if !running(c) {
+			t.Error("got no slot for the third request, want the first one's")
+		}
+	})
+}
+
 func TestOneUserDoesNotTakeAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(Limits{Slots: 1, Waiting: 100})

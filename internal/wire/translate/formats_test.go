@@ -39,21 +39,14 @@ type section struct {
 // sections are filled by the tests of requests and of answers.
 var sections = []section{{
 	title: "Requests",
-	intro: "*left out* names the fields that the response header `X-Llm-Cache-Dropped` lists. Where Anthropic or " +
-		"Gemini want the user to\n" +
-		"speak and the client's has said nothing (before a conversation that begins with the model or is nothing but a " +
-		"system prompt, in the\n" +
-		"place of an empty message, and at the end of one that the model ends, for a Claude that takes no prefill) the " +
-		"user says \"Go on.\".\n" +
-		"Results stand behind their calls, wherever the client put them; a call whose ID an earlier call has had goes by " +
-		"another one\n" +
-		"(`a`, `a_2`); messages of the model in a row are one. What clients of the Messages API order to be cleared " +
-		"(`context_management`) is\n" +
-		"done before a request is translated, see [planner.md](../concepts/planner.md#cleared-on-the-clients-order).",
+	intro: "Anthropic and Gemini refuse a conversation that begins with the model, an empty message, and, at a Claude\n" +
+		"without prefill, an end by the model: there the user says \"Go on.\". Results stand behind their calls; a repeated\n" +
+		"call ID becomes another one (`a`, `a_2`); messages of the model in a row are one. Orders to clear\n" +
+		"(`context_management`) are [carried out first](../concepts/planner.md#cleared-on-the-clients-order).",
 	rows: featureRows(),
 }, {
 	title: "Answers",
-	intro: "Each cell holds for a streamed answer and for one in one piece, where a line does not say otherwise.",
+	intro: "The same holds for streamed answers and for answers in one piece. A cut stream stays cut.",
 	rows:  answerRows(),
 }}
 
@@ -129,14 +122,10 @@ func TestFormatsTable(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`# Formats
 
-What does not pass between a client of one format and an upstream of another; what is not listed does. Made by
-` + "`go test ./internal/wire/translate -run TestFormatsTable -update`" + ` out of the cases that the test runs:
-*left out* means that it is not sent and listed in the header ` + "`X-Llm-Cache-Dropped`" + `, *refused* that the client gets a
-400 with that text. Between a format and itself the body is not touched.
-
-The tables hold for an upstream that is not a provider's own API. For a provider's own, what it would refuse is left out
-as well: reasoning made elsewhere (its own is sealed into the client's and comes back whole), and the sampling
-parameters at models that reason.
+What does not pass between a client of one format and an upstream of another; everything else does. *Left out* members are
+listed in the header ` + "`X-Llm-Cache-Dropped`" + `; *refused* requests get a 400 with that text. Between a format and itself the
+body is not touched. A provider's own API also loses what it would refuse: reasoning made elsewhere (its own comes back whole), and
+sampling parameters of models that reason. ` + "`go test ./internal/wire/translate -run TestFormatsTable -update`" + ` writes this page.
 `)
 	for _, s := range sections {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n", s.title, s.intro)
@@ -158,7 +147,7 @@ parameters at models that reason.
 				}
 			}
 			if rows.Len() > 0 {
-				fmt.Fprintf(&b, "\n### Client: %s\n\n| what | upstream | what becomes of it |\n|---|---|---|\n%s", client,
+				fmt.Fprintf(&b, "\n### Client: %s\n\n| feature | upstream | result |\n|---|---|---|\n%s", client,
 					rows.String())
 			}
 		}

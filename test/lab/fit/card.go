@@ -32,7 +32,7 @@ func (f *fitted) card() []byte {
 		fmt.Fprintf(&s, "| %s | %d | %d | %d | %s |\n", owner, f.fold[owner], conversations, calls,
 			strings.Join(slices.Sorted(maps.Keys(agents)), ", "))
 	}
-	s.WriteString("\nOut of fold, weighted. *Loss* is the mean logarithmic loss, beside that of a constant chance.\n\n")
+	s.WriteString("\nOut of fold, weighted, in percent. *Loss* is the mean logarithmic loss, beside that of a constant chance.\n\n")
 	fmt.Fprintf(&s, "| blocks | samples | needed | predicted | loss | of the mean |\n|---|---|---|---|---|---|\n")
 	for g, name := range [pipeline.Groups]string{
 		"results of commands, searches and others", "files read",
@@ -45,7 +45,7 @@ func (f *fitted) card() []byte {
 			}
 		})
 		rate := t.found / t.weight
-		fmt.Fprintf(&s, "| %s | %d | %.2f %% | %.2f %% | %.4f | %.4f |\n", name, t.n, 100*rate, 100*t.expected/t.weight,
+		fmt.Fprintf(&s, "| %s | %d | %.2f | %.2f | %.4f | %.4f |\n", name, t.n, 100*rate, 100*t.expected/t.weight,
 			t.loss/t.weight, -rate*math.Log(rate)-(1-rate)*math.Log(1-rate))
 	}
 	s.WriteString("\n| predicted, from | to | share of samples | mean | found |\n|---|---|---|---|---|\n")
@@ -62,14 +62,14 @@ func (f *fitted) card() []byte {
 	})
 	for k, t := range bands {
 		if t.weight > 0 {
-			fmt.Fprintf(&s, "| %.2f %% | %.2f %% | %.1f %% | %.2f %% | %.2f %% |\n", 100*edge(k), 100*edge(k+1),
+			fmt.Fprintf(&s, "| %.2f | %.2f | %.1f | %.2f | %.2f |\n", 100*edge(k), 100*edge(k+1),
 				100*t.weight/all, 100*t.expected/t.weight, 100*t.found/t.weight)
 		}
 	}
 	s.WriteString("\n| agent | samples | predicted | found |\n|---|---|---|---|\n")
 	for _, agent := range slices.Sorted(maps.Keys(agents)) {
 		t := agents[agent]
-		fmt.Fprintf(&s, "| %s | %d | %.2f %% | %.2f %% |\n", agent, t.n, 100*t.expected/t.weight, 100*t.found/t.weight)
+		fmt.Fprintf(&s, "| %s | %d | %.2f | %.2f |\n", agent, t.n, 100*t.expected/t.weight, 100*t.found/t.weight)
 	}
 	return s.Bytes()
 }

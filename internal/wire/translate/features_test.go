@@ -157,10 +157,10 @@ var features = []feature{
 	{"deferred tools behind the provider's search", onlyTool("late")},
 	{"tool of the provider among others", func(q *translate.Request) bool { return len(q.Tools) == 2 }},
 	{"tool of the provider alone", always},
-	{"what the provider has stored", always},
+	{"object stored at the provider", always},
 	{"conversation that the provider is to keep", never},
-	{"going on with what it has kept", always},
-	{"reference to what it has kept", always},
+	{"continuation of a stored conversation", always},
+	{"reference to a stored object", always},
 	{"safety checks by the provider", always},
 	{"clearing of results and of thinking", always}, // done before the translation
 	{"clearing of anything else", never},

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -29,8 +30,43 @@ type row struct {
 	cell func(t *testing.T, client, upstream wire.Format) string
 }
 
-// section is a part of docs/reference/formats.md with tables of its own, one for each client
-// format.
+// loss is a feature that does not reach some upstreams.
+type loss struct {
+	clients   []string // with the member that has the feature
+	upstreams string
+	result    string
+}
+
+// losses returns the losses of a row, those of several clients together where upstreams and result are the same.
+func (r row) losses(t *testing.T) (all []loss) {
+	member := regexp.MustCompile("^(left out|refused): (`[^`]+`)(: )?")
+	for _, client := range translate.Formats() {
+		at := map[string][]string{} // upstreams by result
+		for _, upstream := range translate.Formats() {
+			if cell := r.cell(t, client, upstream); cell != none && !strings.HasPrefix(cell, works) {
+				at[cell] = append(at[cell], string(upstream))
+			}
+		}
+		for _, cell := range slices.Sorted(maps.Keys(at)) {
+			l := loss{[]string{string(client)}, strings.Join(at[cell], ", "), member.ReplaceAllString(cell, "$1$3")}
+			if len(at[cell]) == len(translate.Formats())-1 {
+				l.upstreams = "all others"
+			}
+			if m := member.FindStringSubmatch(cell); m != nil {
+				l.clients[0] += " " + m[2]
+			}
+			i := slices.IndexFunc(all, func(o loss) bool { return o.upstreams == l.upstreams && o.result == l.result })
+			if i < 0 {
+				all = append(all, l)
+			} else {
+				all[i].clients = append(all[i].clients, l.clients...)
+			}
+		}
+	}
+	return all
+}
+
+// section is a part of docs/reference/formats.md with a table of its own.
 type section struct {
 	title, intro string
 	rows         []row
@@ -39,21 +75,14 @@ type section struct {
 // sections are filled by the tests of requests and of answers.
 var sections = []section{{
 	title: "Requests",
-	intro: "*left out* names the fields that the response header `X-Llm-Cache-Dropped` lists. Where Anthropic or " +
-		"Gemini want the user to\n" +
-		"speak and the client's has said nothing (before a conversation that begins with the model or is nothing but a " +
-		"system prompt, in the\n" +
-		"place of an empty message, and at the end of one that the model ends, for a Claude that takes no prefill) the " +
-		"user says \"Go on.\".\n" +
-		"Results stand behind their calls, wherever the client put them; a call whose ID an earlier call has had goes by " +
-		"another one\n" +
-		"(`a`, `a_2`); messages of the model in a row are one. What clients of the Messages API order to be cleared " +
-		"(`context_management`) is\n" +
-		"done before a request is translated, see [planner.md](../concepts/planner.md#cleared-on-the-clients-order).",
+	intro: "Anthropic and Gemini refuse a conversation that begins with the model, an empty message, and, at a Claude\n" +
+		"without prefill, an end by the model: there the user says \"Go on.\". Results stand behind their calls; a repeated\n" +
+		"call ID becomes another one (`a`, `a_2`); messages of the model in a row are one. Orders to clear\n" +
+		"(`context_management`) are [carried out first](../concepts/planner.md#cleared-on-the-clients-order).",
 	rows: featureRows(),
 }, {
 	title: "Answers",
-	intro: "Each cell holds for a streamed answer and for one in one piece, where a line does not say otherwise.",
+	intro: "The same holds for streamed answers and for answers in one piece. A cut stream stays cut.",
 	rows:  answerRows(),
 }}
 
@@ -129,37 +158,16 @@ func TestFormatsTable(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`# Formats
 
-What does not pass between a client of one format and an upstream of another; what is not listed does. Made by
-` + "`go test ./internal/wire/translate -run TestFormatsTable -update`" + ` out of the cases that the test runs:
-*left out* means that it is not sent and listed in the header ` + "`X-Llm-Cache-Dropped`" + `, *refused* that the client gets a
-400 with that text. Between a format and itself the body is not touched.
-
-The tables hold for an upstream that is not a provider's own API. For a provider's own, what it would refuse is left out
-as well: reasoning made elsewhere (its own is sealed into the client's and comes back whole), and the sampling
-parameters at models that reason.
+The features that do not pass between a client of one format and an upstream of another; all others do. *Left out* members are
+listed in the header ` + "`X-Llm-Cache-Dropped`" + `; *refused* requests get a 400 with the member and that text. Between a format and itself the
+body is not touched. A provider's own API also loses members that it would refuse: reasoning made elsewhere (its own comes back whole), and
+sampling parameters of models that reason. ` + "`go test ./internal/wire/translate -run TestFormatsTable -update`" + ` writes this page.
 `)
 	for _, s := range sections {
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n", s.title, s.intro)
-		for _, client := range translate.Formats() {
-			var rows strings.Builder
-			for _, r := range s.rows {
-				at := map[string][]string{} // upstreams by result
-				for _, upstream := range translate.Formats() {
-					if cell := r.cell(t, client, upstream); cell != none && !strings.HasPrefix(cell, works) {
-						at[cell] = append(at[cell], string(upstream))
-					}
-				}
-				for _, cell := range slices.Sorted(maps.Keys(at)) {
-					upstreams := strings.Join(at[cell], ", ")
-					if len(at[cell]) == len(translate.Formats())-1 {
-						upstreams = "all others"
-					}
-					fmt.Fprintf(&rows, "| %s | %s | %s |\n", r.name, upstreams, cell)
-				}
-			}
-			if rows.Len() > 0 {
-				fmt.Fprintf(&b, "\n### Client: %s\n\n| what | upstream | what becomes of it |\n|---|---|---|\n%s", client,
-					rows.String())
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| feature | client | upstream | result |\n|---|---|---|---|\n", s.title, s.intro)
+		for _, r := range s.rows {
+			for _, l := range r.losses(t) {
+				fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.name, strings.Join(l.clients, ", "), l.upstreams, l.result)
 			}
 		}
 	}

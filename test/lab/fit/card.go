@@ -32,9 +32,8 @@ func (f *fitted) card() []byte {
 		fmt.Fprintf(&s, "| %s | %d | %d | %d | %s |\n", owner, f.fold[owner], conversations, calls,
 			strings.Join(slices.Sorted(maps.Keys(agents)), ", "))
 	}
-	s.WriteString("\nBlocks at moments, weighted; out of fold. *Loss* is the mean logarithmic loss, beside that of one " +
-		"who knows\nnothing but how many are needed in all.\n\n")
-	fmt.Fprintf(&s, "| blocks | samples | needed | foretold | loss | of the mean |\n|---|---|---|---|---|---|\n")
+	s.WriteString("\nOut of fold, weighted, in percent. *Loss* is the mean logarithmic loss, beside that of a constant chance.\n\n")
+	fmt.Fprintf(&s, "| blocks | samples | needed | predicted | loss | of the mean |\n|---|---|---|---|---|---|\n")
 	for g, name := range [pipeline.Groups]string{
 		"results of commands, searches and others", "files read",
 		"inputs of calls",
@@ -46,10 +45,10 @@ func (f *fitted) card() []byte {
 			}
 		})
 		rate := t.found / t.weight
-		fmt.Fprintf(&s, "| %s | %d | %.2f %% | %.2f %% | %.4f | %.4f |\n", name, t.n, 100*rate, 100*t.expected/t.weight,
+		fmt.Fprintf(&s, "| %s | %d | %.2f | %.2f | %.4f | %.4f |\n", name, t.n, 100*rate, 100*t.expected/t.weight,
 			t.loss/t.weight, -rate*math.Log(rate)-(1-rate)*math.Log(1-rate))
 	}
-	s.WriteString("\n| foretold, from | to | share of samples | foretold, mean | found |\n|---|---|---|---|---|\n")
+	s.WriteString("\n| predicted, from | to | share of samples | mean | found |\n|---|---|---|---|---|\n")
 	var bands [11]tally
 	agents := map[string]*tally{}
 	all := 0.0
@@ -63,28 +62,28 @@ func (f *fitted) card() []byte {
 	})
 	for k, t := range bands {
 		if t.weight > 0 {
-			fmt.Fprintf(&s, "| %.2f %% | %.2f %% | %.1f %% | %.2f %% | %.2f %% |\n", 100*edge(k), 100*edge(k+1),
+			fmt.Fprintf(&s, "| %.2f | %.2f | %.1f | %.2f | %.2f |\n", 100*edge(k), 100*edge(k+1),
 				100*t.weight/all, 100*t.expected/t.weight, 100*t.found/t.weight)
 		}
 	}
-	s.WriteString("\n| agent | samples | foretold | found |\n|---|---|---|---|\n")
+	s.WriteString("\n| agent | samples | predicted | found |\n|---|---|---|---|\n")
 	for _, agent := range slices.Sorted(maps.Keys(agents)) {
 		t := agents[agent]
-		fmt.Fprintf(&s, "| %s | %d | %.2f %% | %.2f %% |\n", agent, t.n, 100*t.expected/t.weight, 100*t.found/t.weight)
+		fmt.Fprintf(&s, "| %s | %d | %.2f | %.2f |\n", agent, t.n, 100*t.expected/t.weight, 100*t.found/t.weight)
 	}
 	return s.Bytes()
 }
 
 const cardHead = `# The need model
 
-Written by ` + "`go -C test run ./lab/fit <folder>...`" + `; do not edit. The model is described in [planner.md](../concepts/planner.md), what the planner makes
-of it is measured in [replay.md](replay.md).
+The data, the folds and the calibration of the model of need. [planner.md](../concepts/planner.md#the-need) describes the model, and [replay.md](replay.md) measures
+the planner with it. Written by ` + "`go -C test run ./lab/fit <folder>...`" + `; do not edit.
 
-A block is *needed* at a moment if an edit quotes, from then on, a line that no later block held. For each of three kinds of blocks
-the chance is foretold by an additive logistic model: each of ` + "`need.Terms`" + ` terms, in sixteen bins, adds what a table says. All requests that follow a prompt of a person are fitted on, and one in four within runs of calls.
+A block is *needed* at a moment if an edit quotes, from then on, a line that no later block held. All requests that follow a user's prompt are samples, and one in four
+within runs of calls.
 
-The conversations are split by the owner of the repository that was worked on, so that no repository, and nobody who works on several of
-them, is on both sides. Fold k is foretold by a model that was fitted on all others; the model that comes with the module was fitted on all.
+The conversations are split by the owner of their repository. Fold k is predicted by a model that was fitted on all others; the module's own model was
+fitted on all.
 
 `
 

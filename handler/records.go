@@ -306,9 +306,9 @@ func (x *exchange) countTurn() {
 		metrics.breaks.WithLabelValues(string(cause)).Inc()
 	}
 	if g := &x.Edit.Lesson.Misses; x.Edit.Policy != pipeline.Observe {
-		add(signs.expand, g.Expanded)
-		add(signs.reread, g.Reread)
-		add(signs.edit, g.Failed)
+		add(signs.expand, int(g.Expanded))
+		add(signs.reread, int(g.Reread))
+		add(signs.edit, int(g.Failed))
 	}
 	if x.Edit.Prompt.Edited {
 		add(metrics.words, x.Edit.Prompt.Compressed.Tokens)

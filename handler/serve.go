@@ -26,7 +26,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/intercept"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/resource"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/seal"
@@ -154,8 +153,7 @@ type exchange struct {
 	// The answer. Most requests need one tap, which shares the allocation.
 
 	tap       tap
-	plain     func() bool                  // nil where nothing is hidden from the client
-	answers   func() []intercept.Iteration // that its message is made of, nil likewise
+	intercept *interceptWriter // nil where nothing is hidden from the client
 	continued []continuation
 	outcome
 }
@@ -502,7 +500,7 @@ func (x *exchange) send(w http.ResponseWriter, r *http.Request) error {
 	x.out.Attach(r)
 	if x.Edit.Answerer.Intercepts() { // the model may call our tool, or write one of our stubs
 		i := newInterceptWriter(w, t, &x.Edit.Answerer, x.Format, x.site.up.Log)
-		x.plain, x.answers = i.Plain, i.Answers
+		x.intercept = i
 		return i.Serve(r, x.next)
 	}
 	return x.pass(w, r, x.next)
@@ -541,7 +539,7 @@ func (x *exchange) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 // completions and Gemini the usage, or the end of the stream, comes later, and some clients send the
 // next request before it.
 func (x *exchange) join() {
-	if x.joined || x.settled || x.tap.Status/100 != 2 || x.plain != nil && !x.plain() {
+	if x.joined || x.settled || x.tap.Status/100 != 2 || x.intercept != nil && !x.intercept.Plain() {
 		return
 	}
 	x.joined = true
@@ -610,8 +608,8 @@ func (x *exchange) complete(err error) {
 			t = new(wire.Turn) // an answer that cannot be read has a price, too
 		}
 		x.turn = t
-		if x.answers != nil {
-			x.Edit.Answerer.Correct(t, x.answers())
+		if x.intercept != nil {
+			x.Edit.Answerer.Correct(t, x.intercept.Answers())
 		}
 		if t != nil {
 			t.Service = t.Service.Or(x.service)

@@ -52,7 +52,7 @@ func TestMissesOfFailedEdits(t *testing.T) {
 	for _, c := range []struct {
 		agent, tool, input, result string
 		failed                     bool
-		want                       int
+		want                       int32
 	}{
 		{
 			"Claude Code", "Edit", edit(`{"file_path":%q,"old_string":"a","new_string":"b"}`),

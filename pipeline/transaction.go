@@ -53,16 +53,16 @@ type Lesson struct {
 // missSigns counts the signs in a turn.
 type missSigns struct {
 	// Expanded counts the blocks requested by the model.
-	Expanded int
+	Expanded int32
 	// Reread counts reads that show a folded text again. Agents reread files for other reasons,
 	// too.
-	Reread int
+	Reread int32
 	// Failed counts edits that did not find their text in a file with a folded text.
-	Failed int
+	Failed int32
 }
 
 // Sum returns the number of all signs.
-func (g *missSigns) Sum() int { return g.Expanded + g.Reread + g.Failed }
+func (g *missSigns) Sum() int { return int(g.Expanded + g.Reread + g.Failed) }
 
 // Claim makes new edits durable and visible to other processes before they are forwarded. Call it
 // before sending the request. It returns false if another process has forwarded some of the blocks
@@ -285,7 +285,7 @@ func (x *Transaction) join(t *wire.Turn) {
 		}
 	}
 	x.Lesson.Misses = x.req.misses.Fresh
-	x.Lesson.Misses.Expanded = len(x.Answerer.asked)
+	x.Lesson.Misses.Expanded = int32(len(x.Answerer.asked))
 	if x.Decision.Epoch != "" {
 		l.Decision = x.Decision.Update(l.Decision)
 	}

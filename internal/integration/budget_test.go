@@ -4,6 +4,7 @@
 package integration_test
 
 import (
+	"bufio"
 	"compress/gzip"
 	"io"
 	"net/http"
@@ -27,6 +28,32 @@ func (p *proxy) budgeted(u *upstream, store, budgets string) {
 	p.move()
 	p.load([]byte(strings.Replace(string(p.auditing(plain(u), store)), `"llm_cache":{`,
 		`"llm_cache":{"users":[{"name":"anna","keys":["sk-anna"]},`+budgets+`],`, 1)))
+}
+
+// TestReservationEnds: the maximum cost of a request is reserved up to its last event, so that the client's next
+// request is served although the upstream has not closed the stream.
+func TestReservationEnds(t *testing.T) {
+	end := make(chan struct{})
+	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
+		if n > 1 {
+			answerMessage(w, r, n)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, strings.Join(events, ""))
+		_ = http.NewResponseController(w).Flush()
+		<-end
+	})
+	defer close(end)
+	p := start(t, "respond 204")
+	p.budgeted(u, sqliteAt(filepath.Join(t.TempDir(), "audit.db"), ""), `{"name":"anna","budgets":[{"dollars":0.01}]}`)
+	first := p.post("/v1/messages", conversation(1, true), "X-Api-Key", "sk-anna")
+	defer first.Body.Close()
+	for lines := bufio.NewScanner(first.Body); lines.Scan() && lines.Text() != "event: message_stop"; {
+	}
+	if res := p.post("/v1/messages", conversation(1, false), "X-Api-Key", "sk-anna"); res.StatusCode != http.StatusOK {
+		t.Errorf("got %d %s, want 200", res.StatusCode, read(t, res))
+	}
 }
 
 // TestBudget: fifty requests at once spend a budget, and no more than one request beyond

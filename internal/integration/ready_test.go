@@ -36,8 +36,8 @@ func (p *proxy) readiness() (int, string) {
 	return res.StatusCode, gjson.GetBytes(body, "status").Str
 }
 
-// TestReadyOnceStoresAreGivenUp: a process whose store accepts connections and never answers becomes ready once it
-// has given the store up, not before.
+// TestReadyOnceStoresAreGivenUp: a process becomes ready once it has given up a store that accepts connections
+// and never answers, not before.
 func TestReadyOnceStoresAreGivenUp(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -144,7 +144,7 @@ http://%s {
 		if code, word := p.readiness(); code == http.StatusServiceUnavailable && word == "draining" {
 			break
 		} else if time.Now().After(end) {
-			t.Fatalf("it stops: got %d %s, want 503 draining", code, word)
+			t.Fatalf("during the delay: got %d %s, want 503 draining", code, word)
 		}
 	}
 	if res := p.post("/v1/messages", conversation(2, false)); res.StatusCode != http.StatusOK {

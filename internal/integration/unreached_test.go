@@ -4,6 +4,7 @@
 package integration_test
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"os"
@@ -90,25 +91,22 @@ func TestUnreachedIsMonitored(t *testing.T) {
 // TestBoxDown: while a box is down, each client has an error of its own API within 10 s that names the box,
 // those that wait for a slot too.
 func TestBoxDown(t *testing.T) {
-	dial := testkit.FreeAddress(t)
-	if l := hanging(t); l != "" {
-		dial = l
-	}
+	dial := cmp.Or(hanging(t), testkit.FreeAddress(t))
 	p := start(t, "llm_cache {\nupstream mlx_lm\nqueue {\nslots 1\n}\n}\nreverse_proxy "+dial)
 	began := time.Now()
 	var wg sync.WaitGroup
-	for _, c := range []struct{ path, body, message string }{
-		{"/v1/messages", `{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"hi"}]}`, "error.message"},
-		{"/v1/messages", `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"ho"}]}`, "error.message"},
-		{"/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"hi"}]}`, "error.message"},
-		{"/v1/chat/completions", `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`, "error.message"},
-		{"/v1/responses", `{"model":"m","stream":true,"input":"hi"}`, "error.message"},
-		{"/v1beta/models/m:generateContent", `{"contents":[{"role":"user","parts":[{"text":"hi"}]}]}`, "error.message"},
+	for _, c := range []struct{ path, body string }{
+		{"/v1/messages", `{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"hi"}]}`},
+		{"/v1/messages", `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"ho"}]}`},
+		{"/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"hi"}]}`},
+		{"/v1/chat/completions", `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`},
+		{"/v1/responses", `{"model":"m","stream":true,"input":"hi"}`},
+		{"/v1beta/models/m:generateContent", `{"contents":[{"role":"user","parts":[{"text":"hi"}]}]}`},
 	} {
 		wg.Go(func() {
 			r := p.post(c.path, c.body)
 			body := read(t, r)
-			if got := gjson.Get(body, c.message).Str; r.StatusCode/100 != 5 || !strings.HasPrefix(got, "mlx_lm: ") {
+			if got := gjson.Get(body, "error.message").Str; r.StatusCode/100 != 5 || !strings.HasPrefix(got, "mlx_lm: ") {
 				t.Errorf("%s: got status %d, %q, want an error that names mlx_lm", c.path, r.StatusCode, body)
 			}
 			if took := time.Since(began); took > 10*time.Second {

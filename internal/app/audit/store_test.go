@@ -139,8 +139,10 @@ func testStore(t *testing.T, s store) {
 	}
 }
 
-func TestSQLiteFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "audit.db")
+// written returns an open file with one record, and its path.
+func written(t *testing.T) (s *SQLite, path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "audit.db")
 	s, err := OpenSQLite(path)
 	if err != nil {
 		t.Fatal(err)
@@ -148,6 +150,11 @@ func TestSQLiteFile(t *testing.T) {
 	if err := s.Write(t.Context(), []*Record{sample(1)}); err != nil {
 		t.Fatal(err)
 	}
+	return s, path
+}
+
+func TestSQLiteFile(t *testing.T) {
+	s, path := written(t)
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
@@ -261,20 +268,13 @@ func TestEarlierColumns(t *testing.T) {
 
 // TestLaterMinorVersion: a file of a later minor version, with a column and a table more, is read and written.
 func TestLaterMinorVersion(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "audit.db")
-	s, err := OpenSQLite(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Write(t.Context(), []*Record{sample(1)}); err != nil {
-		t.Fatal(err)
-	}
+	s, path := written(t)
 	if _, err := s.db.Exec("ALTER TABLE turns ADD COLUMN later INTEGER NOT NULL DEFAULT 0; CREATE TABLE more (x); " +
 		"PRAGMA user_version = 1001"); err != nil {
 		t.Fatal(err)
 	}
 	_ = s.Close()
-	s, err = OpenSQLite(path)
+	s, err := OpenSQLite(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ type turns struct {
 	today                              *audit.Tally
 	byUser, byProject, byModel, bySite *dimension
 	subscriptions                      *subscription.Accounts
-	holds                              atomic.Bool // there is a control group
+	controlled                         atomic.Bool // there is a control group
 	seeded                             atomic.Bool // the turns on record before the process began are counted
 }
 
@@ -74,7 +74,7 @@ func init() { // as above
 		})
 }
 
-var heldOut = metric.Known(metric.CounterVec("holdout_total",
+var holdoutTotals = metric.Known(metric.CounterVec("holdout_total",
 	"Sums of turns since the first one of the control group, by group: turns, cost_usd, output_tokens, rereads and "+
 		"failed_edits, which in the control group are of text that would have been folded.", "group", "of"),
 	[]string{"edited", "control"}, []string{"turns", "cost_usd", "output_tokens", "rereads", "failed_edits"})
@@ -84,14 +84,14 @@ func (t *turns) countHoldout(r *audit.Record) {
 	group := "edited"
 	if r.Holdout {
 		group = "control"
-		t.holds.Store(true)
+		t.controlled.Store(true)
 	}
-	if !t.holds.Load() {
+	if !t.controlled.Load() {
 		return
 	}
 	add := func(of string, v float64) {
 		if v > 0 {
-			heldOut.WithLabelValues(group, of).Add(v)
+			holdoutTotals.WithLabelValues(group, of).Add(v)
 		}
 	}
 	add("cost_usd", r.USD)

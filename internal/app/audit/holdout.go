@@ -11,43 +11,43 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/holdout"
 )
 
-// maxHeld bounds the sessions that are compared.
-const maxHeld = 1 << 16
+// maxCompared bounds the sessions that are compared.
+const maxCompared = 1 << 16
 
-type heldKey struct {
+type comparedKey struct {
 	session string
-	held    bool
+	control bool
 }
 
-// held sums up the sessions of both groups from the first turn of the control group on, so that
-// sessions from before the option are not compared.
-type held map[heldKey]*holdout.Conversation
+// compared sums up the sessions of both groups from the first turn of the control group on, so that
+// sessions from before the option are left out.
+type compared map[comparedKey]*holdout.Session
 
-func (h held) add(r *Record) {
+func (h compared) add(r *Record) {
 	if r.Session == "" || len(h) == 0 && !r.Holdout {
 		return
 	}
-	key := heldKey{r.Session, r.Holdout}
+	key := comparedKey{r.Session, r.Holdout}
 	c := h[key]
 	if c == nil {
-		if len(h) >= maxHeld {
+		if len(h) >= maxCompared {
 			return
 		}
-		c = &holdout.Conversation{Session: r.Session, User: r.User}
+		c = &holdout.Session{ID: r.Session, User: r.User}
 		h[key] = c
 	}
 	r.CountHoldout(c)
 }
 
 // compare compares the groups, nil without a control group.
-func (h held) compare() *holdout.Comparison {
-	var edited, control []*holdout.Conversation
+func (h compared) compare() *holdout.Comparison {
+	var edited, control []*holdout.Session
 	// Sums depend on the order in their last digits.
-	keys := slices.SortedFunc(maps.Keys(h), func(a, b heldKey) int { return cmp.Compare(a.session, b.session) })
+	keys := slices.SortedFunc(maps.Keys(h), func(a, b comparedKey) int { return cmp.Compare(a.session, b.session) })
 	for _, key := range keys {
 		switch c := h[key]; {
 		case c.Turns == 0: // internal requests only
-		case key.held:
+		case key.control:
 			control = append(control, c)
 		default:
 			edited = append(edited, c)
@@ -60,7 +60,7 @@ func (h held) compare() *holdout.Comparison {
 }
 
 // CountHoldout counts the record in the sums of its session.
-func (r *Record) CountHoldout(c *holdout.Conversation) {
+func (r *Record) CountHoldout(c *holdout.Session) {
 	own := r.ClientCost
 	if r.Policy == "observe" && r.SimulatedCost > 0 {
 		own = r.SimulatedCost

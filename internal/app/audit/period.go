@@ -161,7 +161,7 @@ type collector struct {
 	folds     map[conversation]parts // folded tokens by epoch
 	errors    map[Errors]*Errors     // by outcome, status and model
 	latencies [len(latencyNames)]histogram
-	held      held
+	compared  compared
 	coalesced int64
 }
 
@@ -169,7 +169,7 @@ func newCollector() *collector {
 	c := &collector{
 		by: make([]map[string]*Sum, len(Dimensions)), names: map[string]string{}, days: map[time.Time]*Sum{},
 		unpriced: map[string]*Sum{}, assumed: map[string]*Sum{}, stages: parts{}, epochs: parts{}, breaks: parts{},
-		folds: map[conversation]parts{}, errors: map[Errors]*Errors{}, held: held{},
+		folds: map[conversation]parts{}, errors: map[Errors]*Errors{}, compared: compared{},
 	}
 	for i := range c.by {
 		c.by[i] = map[string]*Sum{}
@@ -210,7 +210,7 @@ func (c *collector) add(r *Record, zone *time.Location) {
 	if r.Outcome == Failed || r.Outcome == Interrupted || r.Outcome == Refused {
 		c.failed(r)
 	}
-	c.held.add(r)
+	c.compared.add(r)
 	// A sum has lost the details of its turns.
 	if r.Turns > 1 {
 		c.coalesced += r.Turns
@@ -278,7 +278,7 @@ func (c *collector) period(since, until time.Time) Period {
 	p := Period{
 		Since: since, Until: until, Total: &total, Trend: []Step{}, Unpriced: sorted(c.unpriced), Assumed: sorted(c.assumed),
 		Stages: c.stages.sorted(), Epochs: c.epochs.sorted(), Breaks: c.breaks.sorted(), Errors: []Errors{},
-		Holdout: c.held.compare(), Coalesced: c.coalesced,
+		Holdout: c.compared.compare(), Coalesced: c.coalesced,
 	}
 	p.Zone, _ = until.Zone()
 	for i, d := range Dimensions {

@@ -108,12 +108,13 @@ func TestRecentOnRecord(t *testing.T) {
 // folds and misses, which were only computed, are not ours.
 func TestHoldoutOfAPeriod(t *testing.T) {
 	c := newCollector()
-	turn := func(session string, held bool, usd float64, change func(*Record)) {
+	turn := func(session string, control bool, usd float64, change func(*Record)) {
 		r := &Record{
-			At: time.Now(), Turns: 1, Kind: KindTurn, Session: session, Holdout: held, Policy: "cost_aware", USD: usd, ClientUSD: 1,
-			Cost: usd * 100, ClientCost: 100, Folded: 1, FoldMisses: 1, Rereads: 1, Outcome: Completed,
+			At: time.Now(), Turns: 1, Kind: KindTurn, Session: session, Holdout: control, Policy: "cost_aware", USD: usd,
+			ClientUSD: 1,
+			Cost:      usd * 100, ClientCost: 100, Folded: 1, FoldMisses: 1, Rereads: 1, Outcome: Completed,
 		}
-		if held {
+		if control {
 			r.Policy, r.SimulatedCost = "observe", 90
 		}
 		if change != nil {
@@ -126,7 +127,7 @@ func TestHoldoutOfAPeriod(t *testing.T) {
 		t.Fatalf("got %+v without a control group", p.Holdout)
 	}
 	for i := range 20 {
-		turn(fmt.Sprint("held", i), true, 1, nil)
+		turn(fmt.Sprint("control", i), true, 1, nil)
 		turn(fmt.Sprint("edited", i), false, 0.6, nil)
 	}
 	turn("pinged", false, 1, func(r *Record) { r.Kind = KindKeepAlive })

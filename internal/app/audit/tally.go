@@ -203,7 +203,7 @@ func (t *Tally) Holdout() *holdout.Comparison {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.turnOver()
-	return t.today.held.compare()
+	return t.today.compared.compare()
 }
 
 // Recent returns the turns in memory that a filter selects, the latest first.

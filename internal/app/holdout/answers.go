@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/figure"
 )
 
-// Answer answers one question of those who pay.
+// Answer is a question about the comparison, with its answer.
 type Answer struct {
 	// Question and Text are in words for people.
 	Question string `json:"question"`
@@ -33,7 +33,7 @@ var harms = []string{TurnsEach, Rereads, FailedEdits, Compactions, FirstToken}
 // lossShare is the share of dearer sessions that is worth a change.
 const lossShare = 0.04
 
-// answer answers what a lead asks.
+// answer puts the measures into words.
 func (c *Comparison) answer() {
 	cost := c.Of(Cost)
 	c.Answers = []Answer{
@@ -48,8 +48,8 @@ func (c *Comparison) answer() {
 func (c *Comparison) saved(cost *Measure) string {
 	switch {
 	case !cost.Known:
-		return fmt.Sprintf("Not known yet: %d sessions passed unedited, and at least %d of each group are needed.", c.Control,
-			minSessions)
+		return fmt.Sprintf("Not known yet: %d sessions passed unedited, and at least %d of each group are needed.",
+			c.Control, minSessions)
 	case cost.Change > 0:
 		return fmt.Sprintf("Nothing: the same work cost %s more than unedited.", figure.Percent(cost.Change))
 	}
@@ -110,8 +110,8 @@ func (c *Comparison) losers() string {
 	if c.Priced {
 		loss = figure.Cents(c.Loss)
 	}
-	return fmt.Sprintf("%d of %d edited sessions cost more than unedited, %s in all; the most costly is %s of %s, %s.", c.Dearer,
-		c.Edited, loss, c.Worst.Session, c.Worst.User, figure.Change(1+c.Worst.Change))
+	return fmt.Sprintf("%d of %d edited sessions cost more than unedited, %s in all; the most costly is %s of %s, %s.",
+		c.Dearer, c.Edited, loss, c.Worst.Session, c.Worst.User, figure.Change(1+c.Worst.Change))
 }
 
 func (c *Comparison) remedy(cost *Measure) string {

@@ -7,7 +7,7 @@
 // sums, such as cost and turns. Its change is the ratio of both groups' ratios. The variance of each
 // logarithm is the jackknife's, which heavy tails need: a few sessions are most of the cost.
 //
-// An interval tells what was saved in the sessions of the period, not in future ones. So the variance
+// An interval is about the sessions of the period, not about future ones. So the variance
 // is that of a random division of these sessions into two groups (Neyman, "On the application of
 // probability theory to agricultural experiments", 1923). Its one unknown term, the correlation
 // between a session's outcomes in both groups, has the largest possible value.
@@ -15,11 +15,11 @@ package holdout
 
 import "math"
 
-// Conversation sums up the turns of one session in one group.
-type Conversation struct {
-	// Session is the public id of the session, User the name of its user.
-	Session string `json:"session"`
-	User    string `json:"user"`
+// Session sums up the turns of one session in one group.
+type Session struct {
+	// ID is the public id of the session, User the name of its user.
+	ID   string `json:"session"`
+	User string `json:"user"`
 	// Turns counts the client's requests, Prompt, Read and Output their tokens.
 	Turns  float64 `json:"turns"`
 	Prompt float64 `json:"prompt"`
@@ -88,7 +88,7 @@ type Comparison struct {
 	Dearer int     `json:"dearer"`
 	Loss   float64 `json:"loss"`
 	Worst  *Loser  `json:"worst,omitempty"`
-	// Answers are what the measures mean.
+	// Answers are the measures in words.
 	Answers []Answer `json:"answers"`
 }
 
@@ -103,8 +103,8 @@ type Loser struct {
 const (
 	minSessions = 10
 	minEvents   = 5
-	// billError is the error of the simulated client's side in edited sessions, as a share, rounded up: -0.4 and -0.7 % of 284
-	// recorded conversations at two providers. No number of sessions makes it smaller.
+	// billError is the error of the simulated client's side in edited sessions, as a share, rounded up: -0.4 and
+	// -0.7 % of 284 recorded conversations at two providers. No number of sessions makes it smaller.
 	billError = 0.01
 	// margin is the half width that Needed is about.
 	margin = 0.03
@@ -113,35 +113,38 @@ const (
 )
 
 // Compare compares edited sessions with those of the control group.
-func Compare(edited, control []*Conversation) *Comparison {
+func Compare(edited, control []*Session) *Comparison {
 	c := &Comparison{Edited: len(edited), Control: len(control)}
 	for _, s := range edited {
 		c.Priced = c.Priced || s.USD > 0
 	}
-	cost, own := func(s *Conversation) float64 { return s.Units }, func(s *Conversation) float64 { return s.OwnUnits }
+	cost, own := func(s *Session) float64 { return s.Units }, func(s *Session) float64 { return s.OwnUnits }
 	if c.Priced {
-		cost, own = func(s *Conversation) float64 { return s.USD }, func(s *Conversation) float64 { return s.OwnUSD }
+		cost, own = func(s *Session) float64 { return s.USD }, func(s *Session) float64 { return s.OwnUSD }
 	}
-	paid := func(s *Conversation) bool { return own(s) > 0 }
-	turns := func(s *Conversation) float64 { return s.Turns }
-	hundred := func(s *Conversation) float64 { return s.Turns / 100 }
+	paid := func(s *Session) bool { return own(s) > 0 }
+	turns := func(s *Session) float64 { return s.Turns }
+	hundred := func(s *Session) float64 { return s.Turns / 100 }
 	for _, m := range []struct {
 		name     string
-		of, by   func(*Conversation) float64
-		relevant func(*Conversation) bool
+		of, by   func(*Session) float64
+		relevant func(*Session) bool
 		events   bool
 	}{
 		{Cost, cost, own, paid, false},
 		{CostPerTurn, cost, turns, paid, false},
-		{CostPerOutput, cost, func(s *Conversation) float64 { return s.Output / 1000 }, paid, false},
-		{ReadShare, func(s *Conversation) float64 { return s.Read }, func(s *Conversation) float64 { return s.Prompt }, nil, false},
-		{TurnsEach, turns, func(*Conversation) float64 { return 1 }, nil, false},
-		{Rereads, func(s *Conversation) float64 { return s.Rereads }, hundred, nil, true},
-		{FailedEdits, func(s *Conversation) float64 { return s.FailedEdits }, hundred, nil, true},
-		{Compactions, func(s *Conversation) float64 { return s.Compactions }, hundred, nil, true},
+		{CostPerOutput, cost, func(s *Session) float64 { return s.Output / 1000 }, paid, false},
 		{
-			FirstToken, func(s *Conversation) float64 { return s.FirstToken },
-			func(s *Conversation) float64 { return s.Answered }, nil, false,
+			ReadShare, func(s *Session) float64 { return s.Read }, func(s *Session) float64 { return s.Prompt }, nil,
+			false,
+		},
+		{TurnsEach, turns, func(*Session) float64 { return 1 }, nil, false},
+		{Rereads, func(s *Session) float64 { return s.Rereads }, hundred, nil, true},
+		{FailedEdits, func(s *Session) float64 { return s.FailedEdits }, hundred, nil, true},
+		{Compactions, func(s *Session) float64 { return s.Compactions }, hundred, nil, true},
+		{
+			FirstToken, func(s *Session) float64 { return s.FirstToken },
+			func(s *Session) float64 { return s.Answered }, nil, false,
 		},
 	} {
 		least, systematic := 0.0, 0.0
@@ -163,7 +166,7 @@ func Compare(edited, control []*Conversation) *Comparison {
 		c.Dearer++
 		c.Loss += loss
 		if loss > worst {
-			worst, c.Worst = loss, &Loser{s.Session, s.User, cost(s)/own(s) - 1}
+			worst, c.Worst = loss, &Loser{s.ID, s.User, cost(s)/own(s) - 1}
 		}
 	}
 	c.answer()
@@ -186,7 +189,7 @@ type group struct {
 	of, by float64 // their sums
 }
 
-func sample(all []*Conversation, relevant func(*Conversation) bool, of, by func(*Conversation) float64) (g group) {
+func sample(all []*Session, relevant func(*Session) bool, of, by func(*Session) float64) (g group) {
 	for _, s := range all {
 		if relevant == nil || relevant(s) {
 			g.pairs = append(g.pairs, [2]float64{of(s), by(s)})

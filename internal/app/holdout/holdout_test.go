@@ -12,10 +12,10 @@ import (
 )
 
 // sessions returns sessions of one turn length and cost each, the last one as given.
-func sessions(n int, each Conversation, last ...Conversation) (all []*Conversation) {
+func sessions(n int, each Session, last ...Session) (all []*Session) {
 	for i := range n {
 		s := each
-		s.Session = fmt.Sprint("s", i)
+		s.ID = fmt.Sprint("s", i)
 		all = append(all, &s)
 	}
 	for i := range last {
@@ -25,7 +25,7 @@ func sessions(n int, each Conversation, last ...Conversation) (all []*Conversati
 }
 
 func TestCompare(t *testing.T) {
-	plain := Conversation{Turns: 10, Prompt: 1000, Read: 800, Output: 2000, Units: 100, OwnUnits: 100, USD: 1, OwnUSD: 1}
+	plain := Session{Turns: 10, Prompt: 1000, Read: 800, Output: 2000, Units: 100, OwnUnits: 100, USD: 1, OwnUSD: 1}
 	half := plain
 	half.Units, half.USD = 50, 0.5
 	free := plain
@@ -34,7 +34,7 @@ func TestCompare(t *testing.T) {
 	missing.Rereads = 1
 	for _, c := range []struct {
 		name            string
-		edited, control []*Conversation
+		edited, control []*Session
 		measure         string
 		want            Measure
 		priced          bool
@@ -98,11 +98,11 @@ func close(a, b Measure) bool {
 
 // Sessions that cost more than their own bytes would have are counted, and the largest loss is named.
 func TestLosers(t *testing.T) {
-	fine := Conversation{Turns: 1, USD: 1, OwnUSD: 1.5}
+	fine := Session{Turns: 1, USD: 1, OwnUSD: 1.5}
 	c := Compare(sessions(20, fine,
-		Conversation{Session: "slightly", Turns: 1, USD: 1.004, OwnUSD: 1},
-		Conversation{Session: "little", Turns: 1, USD: 0.2, OwnUSD: 0.1},
-		Conversation{Session: "much", User: "anna", Turns: 1, USD: 11, OwnUSD: 10},
+		Session{ID: "slightly", Turns: 1, USD: 1.004, OwnUSD: 1},
+		Session{ID: "little", Turns: 1, USD: 0.2, OwnUSD: 0.1},
+		Session{ID: "much", User: "anna", Turns: 1, USD: 11, OwnUSD: 10},
 	), sessions(20, fine))
 	if c.Dearer != 2 || math.Abs(c.Loss-1.1) > 1e-9 || c.Worst == nil || c.Worst.Session != "much" ||
 		c.Worst.User != "anna" || math.Abs(c.Worst.Change-0.1) > 1e-9 {
@@ -115,20 +115,20 @@ func TestLosers(t *testing.T) {
 func TestCoverage(t *testing.T) {
 	const n, share, runs, saved = 300, 0.2, 400, 0.25
 	random := rand.New(rand.NewPCG(1, 2))
-	var edited, control []*Conversation
+	var edited, control []*Session
 	for range n {
 		turns := math.Ceil(math.Exp(3 + random.NormFloat64()))
 		price := 0.1 * math.Exp(0.5*random.NormFloat64())
 		own := turns * price
-		control = append(control, &Conversation{Turns: turns, Output: turns * 500, USD: own, OwnUSD: own})
+		control = append(control, &Session{Turns: turns, Output: turns * 500, USD: own, OwnUSD: own})
 		cost := own * (1 - saved) * math.Exp(0.1*random.NormFloat64())
-		edited = append(edited, &Conversation{Turns: turns, Output: turns * 500, USD: cost, OwnUSD: own})
+		edited = append(edited, &Session{Turns: turns, Output: turns * 500, USD: cost, OwnUSD: own})
 	}
 	truth := Compare(edited, control)
 	covered := map[string]int{}
 	needed := 0
 	for range runs {
-		var e, c []*Conversation
+		var e, c []*Session
 		for i := range n {
 			if random.Float64() < share {
 				c = append(c, control[i])
@@ -164,14 +164,14 @@ func TestCoverage(t *testing.T) {
 
 // TestAnswers: the words follow from the measures.
 func TestAnswers(t *testing.T) {
-	plain := Conversation{Turns: 10, Output: 2000, USD: 1, OwnUSD: 1, FirstToken: 10, Answered: 10}
+	plain := Session{Turns: 10, Output: 2000, USD: 1, OwnUSD: 1, FirstToken: 10, Answered: 10}
 	half, dear, missing := plain, plain, plain
 	half.USD, dear.USD, missing.Rereads, missing.USD = 0.5, 1.2, 3, 0.5
 	reads := plain
 	reads.Rereads = 1
 	for _, c := range []struct {
 		name            string
-		edited, control []*Conversation
+		edited, control []*Session
 		want            [5]string
 	}{
 		{

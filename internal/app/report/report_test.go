@@ -386,7 +386,7 @@ func TestOpenPostgres(t *testing.T) {
 	}
 }
 
-// TestHoldoutInText: a report with a control group answers what a lead asks, and shows both groups.
+// TestHoldoutInText: the report of a control group has the answers and the measures of both groups.
 func TestHoldoutInText(t *testing.T) {
 	var records list
 	for i := range 40 {

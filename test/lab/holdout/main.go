@@ -6,9 +6,8 @@
 //	go -C test run ./lab/holdout -share 0.2 -seeds 200 <folder>...
 //
 // Each conversation is replayed with edits and under observe. Then it is put into one of both groups
-// at random, once for each seed. The report's comparison is made of what each group has on record,
-// and its intervals are compared with the truth: the same measures of all conversations in both
-// groups. -sums keeps the sums of the replays in a file, for the next run.
+// at random, once for each seed. The intervals of the report, from the records of each group, are
+// compared with the truth: the same measures of all conversations in both groups. -sums keeps the sums of the replays in a file, for the next run.
 package main
 
 import (
@@ -49,8 +48,8 @@ func main() {
 
 // pair has the sums of one conversation in both groups.
 type pair struct {
-	Edited  holdout.Conversation `json:"edited"`
-	Control holdout.Conversation `json:"control"`
+	Edited  holdout.Session `json:"edited"`
+	Control holdout.Session `json:"control"`
 }
 
 func run(profile, sums string, share float64, seeds uint64, folders []string) error {
@@ -107,7 +106,7 @@ func replay(profile string, folders []string) ([]*pair, error) {
 			defer mu.Unlock()
 			p := of[c.Name]
 			if p == nil {
-				p = &pair{Edited: holdout.Conversation{Session: c.Name}, Control: holdout.Conversation{Session: c.Name}}
+				p = &pair{Edited: holdout.Session{ID: c.Name}, Control: holdout.Session{ID: c.Name}}
 				of[c.Name] = p
 			}
 			if r.Policy == string(pipeline.Observe) {
@@ -127,7 +126,7 @@ func replay(profile string, folders []string) ([]*pair, error) {
 	for _, p := range of {
 		pairs = append(pairs, p)
 	}
-	slices.SortFunc(pairs, func(a, b *pair) int { return cmp.Compare(a.Edited.Session, b.Edited.Session) })
+	slices.SortFunc(pairs, func(a, b *pair) int { return cmp.Compare(a.Edited.ID, b.Edited.ID) })
 	return pairs, err
 }
 
@@ -142,7 +141,7 @@ type coverage struct {
 
 // check divides the conversations at random, and compares the intervals with the truth.
 func check(pairs []*pair, share float64, seeds uint64) []*coverage {
-	edited, control := make([]*holdout.Conversation, 0, len(pairs)), make([]*holdout.Conversation, 0, len(pairs))
+	edited, control := make([]*holdout.Session, 0, len(pairs)), make([]*holdout.Session, 0, len(pairs))
 	for _, p := range pairs {
 		edited, control = append(edited, &p.Edited), append(control, &p.Control)
 	}
@@ -179,7 +178,7 @@ func check(pairs []*pair, share float64, seeds uint64) []*coverage {
 	return all
 }
 
-func cost(all []*holdout.Conversation) (sum float64) {
+func cost(all []*holdout.Session) (sum float64) {
 	for _, c := range all {
 		sum += c.USD
 	}

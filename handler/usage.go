@@ -51,8 +51,8 @@ func (u *usageRequests) refuse(k usageKey) {
 
 // asksForUsage reports whether the usage is asked for in place of the client.
 func (o *site) asksForUsage(v *wire.View) bool {
-	// Under observe nothing is added to requests; sessions held out are counted like the others. llama.cpp tells its timings with the last chunk of a stream, unless
-	// that is the chunk of the usage.
+	// Under observe nothing is added to requests. Sessions held out get the addition, as both groups need a usage.
+	// llama.cpp tells its timings with the last chunk of a stream, unless that is the chunk of the usage.
 	if !v.Traits().UsageOnRequest || o.up.Target(v.Format) != v.Format || o.records.policy == pipeline.Observe ||
 		o.up.TellsTimings() {
 		return false

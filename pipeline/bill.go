@@ -30,8 +30,8 @@ type Bill struct {
 	Cost, ClientCost float64
 	// Dollars and ClientDollars are the same in US dollars, 0 if the prices are unknown.
 	Dollars, ClientDollars float64
-	// Simulated is ClientCost by the simulation alone, whatever was sent. It differs from ClientCost where edits are
-	// only computed: there ClientCost is the cost that the upstream reported.
+	// Simulated is the cost of the client's own bytes by the simulation. It differs from ClientCost where edits
+	// are only computed: there ClientCost is the cost that the upstream reported.
 	Simulated float64
 	// Estimated reports whether the upstream did not report all of the usage.
 	Estimated bool
@@ -212,7 +212,7 @@ func (x *Transaction) compare(t *wire.Turn, calls []wire.Usage, rules *pricing.R
 	var would *billedRequest
 	if x.Policy == Observe {
 		would = x.would(r)
-		// The simulation stops to follow the reported usage where it would have stopped with the edits.
+		// With the edits, the simulation would have stopped following the reported usage there.
 		r.Diverged = r.Diverged || x.before.departed
 	} else {
 		x.req.session.Hypothetical = nil

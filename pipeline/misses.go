@@ -46,8 +46,8 @@ const (
 // findMisses searches the new blocks for signs of missed folds, stores them there, and sums up
 // those of the conversation.
 func (r *request) findMisses() {
-	// Under observe no fold was sent. The signs then count what the model does anyway, and the planner
-	// heeds them, because it would have seen them.
+	// Under observe, where no fold was sent, these are rereads and failed edits of text that would have been
+	// folded. The planner heeds them all the same: sent folds would have met them.
 	h, g, l := &r.History, &r.misses, r.match.Conversation
 	for i := range h.States {
 		s := &h.States[i]

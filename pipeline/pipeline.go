@@ -333,8 +333,8 @@ func (r *request) begin(p *Pipeline, v *wire.View, s *sessioncache.Session, now 
 	}
 	only := o.Policy == Observe
 	if l.Observed != only || only && !l.Departed {
-		// Edits that were only observed were never sent, and their misses harmed nobody; and the reverse. A restarted process does
-		// not know the upstream's cache for them either.
+		// Edits that were only computed were never sent, and the model has missed no text; and the reverse.
+		// A restarted process does not know the upstream's cache for them either.
 		for i := range known {
 			r.States[i].Edit, r.States[i].Missed = nil, false
 		}

@@ -39,8 +39,8 @@ func Of(ctx caddy.Context, self caddyhttp.MiddlewareHandler) *Place {
 	return p
 }
 
-// Announce logs what Warn does, and the base URLs at which agents reach the sites of the configuration,
-// which has come into force.
+// Announce logs the findings, as Warn does, and the base URLs of the sites. Call it once the configuration has
+// come into force.
 func (p *Place) Announce() {
 	if urls := p.Warn(); len(urls) > 0 {
 		p.log.Info("serving agents", zap.Strings("base_urls", urls))

@@ -208,7 +208,9 @@ func (p *Profile) Compat(next caddyhttp.Handler, client wire.Format, v *wire.Vie
 	if p.compat == nil || p.preset().hosted && p.Target(client).Traits().KeepsAnswers {
 		return next
 	}
-	d := &adjusting{p: p, compat: p.compat, next: next, view: v, format: p.Target(client), native: p.Target(client) == client}
+	d := &adjusting{
+		p: p, compat: p.compat, next: next, view: v, format: p.Target(client), native: p.Target(client) == client,
+	}
 	if !d.native && d.format.Traits().ServersVary {
 		d.compat = p.translatedCompat
 	}

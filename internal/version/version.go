@@ -26,7 +26,7 @@ var String = sync.OnceValue(func() string {
 func Agent() string { return "llm_cache/" + strings.TrimPrefix(String(), "v") }
 
 // Major returns the major part of a stored format's number: 1 is 1.0, 1001 is 1.1, and 2000 is 2.0. A program
-// reads all minor versions of its own major version, skips what it does not know, and leaves the number alone.
+// reads all minor versions of its own major version, skips unknown fields, and does not change the number.
 func Major(format int) int {
 	if format < 1000 {
 		return format

@@ -66,8 +66,8 @@ func (e *Estimate) WriteText(w io.Writer) error {
 		return err
 	}
 	if e.Interval != nil {
-		fmt.Fprintf(w, "\nCost in all: %s (95 %%: %s), if your next conversations are like these.", figure.Change(t.Simulated.CostRatio()),
-			e.Interval)
+		fmt.Fprintf(w, "\nCost in all: %s (95 %%: %s), if your next conversations are like these.",
+			figure.Change(t.Simulated.CostRatio()), e.Interval)
 	}
 	if t.Drawn > 0 {
 		fmt.Fprintf(w, "\nThe conversation in the middle: %s; the one that fares worst: %s.\n", figure.Change(e.Median),

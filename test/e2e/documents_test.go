@@ -125,6 +125,7 @@ var notHere = []struct{ begins, why string }{
 	{"go -C test run ./bench", "measurements"},
 	{"go -C test test", "measurements"},
 	{"go -C test run ./lab/fleet", "measurements"},
+	{"go -C test run ./lab/holdout", "measurements"},
 	{"go -C test run ./lab/study", "measurements"},
 	{"go build", "CI's own steps"},
 	{"LLM_CACHE_TRACES=", "measurements"},

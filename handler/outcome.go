@@ -323,8 +323,8 @@ func (x *exchange) conclude(word string) {
 	d := &e.Decision
 	r.Epoch, r.Reason = string(d.Epoch), d.Reason
 	r.Folded, r.Removed, r.Rewritten = int64(d.Folded), int64(d.Removed), int64(d.Rewritten)
-	r.Break, r.FoldMisses = string(e.Lesson.Break), int64(e.Lesson.Misses.Sum())
-	r.Rereads, r.FailedEdits = e.Lesson.Misses.Reread, e.Lesson.Misses.Failed
+	r.Break, r.FoldMisses = string(e.Lesson.Break), int32(e.Lesson.Misses.Sum())
+	r.BreakCost, r.Rereads, r.FailedEdits = e.Lesson.BreakCost, e.Lesson.Misses.Reread, e.Lesson.Misses.Failed
 	b := e.Bill(x.turn)
 	r.Billed, r.ClientBilled = tokens(b.Actual), tokens(b.Client)
 	r.Cost, r.ClientCost, r.USD, r.ClientUSD = b.Cost, b.ClientCost, b.Dollars, b.ClientDollars

@@ -44,6 +44,9 @@ type Transaction struct {
 type Lesson struct {
 	// Break is the reason why the upstream's cache held less than expected, NoBreak if it did not.
 	Break Break
+	// BreakCost is the cost of the tokens that the cache lacked then, beyond that of reading them, in
+	// uncached input tokens.
+	BreakCost float32
 	// Misses counts the signs of a missed fold.
 	Misses missSigns
 	// CutShort tells that the upstream has left a part of the prompt out.
@@ -361,6 +364,8 @@ func (x *Transaction) Commit(t *wire.Turn, now time.Time) {
 		if cut && (b.cause == BreakEdit || b.cause == BreakMessages || b.cause == BreakUnknown) {
 			x.Lesson.Break = BreakServerEdit
 		}
+		lacked := min(b.left, found.Prompt()) - found.Read
+		x.Lesson.BreakCost = float32(x.req.rules.Cost(found) - x.req.rules.Cost(found.Reading(lacked)))
 	}
 	if x.req.rules.AssumedFrom != "" && found.Reported {
 		x.observe(found)

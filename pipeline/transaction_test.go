@@ -5,6 +5,7 @@ package pipeline
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -64,6 +65,13 @@ func TestCacheBreaks(t *testing.T) {
 		x := s.ask(c.from, c.to, c.usage)
 		if x.Lesson.Break != c.want {
 			t.Errorf("%s: %q instead of %q", c.name, x.Lesson.Break, c.want)
+		}
+		cost := 0.0
+		if c.want != NoBreak { // the prompt was written for the price of reading it
+			cost = 10000 * (x.req.rules.Write - x.req.rules.Read)
+		}
+		if got := float64(x.Lesson.BreakCost); math.Abs(got-cost) > 0.01 {
+			t.Errorf("%s: got a cost of %v, want %v", c.name, got, cost)
 		}
 		var noted int
 		for _, l := range s.s.Report(s.now).Conversations {

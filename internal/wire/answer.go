@@ -557,6 +557,16 @@ type Usage struct {
 // Prompt returns the length of the whole prompt, in tokens.
 func (u Usage) Prompt() int64 { return u.Uncached + u.Write5m + u.Write1h + u.Read }
 
+// Reading returns the usage with n more tokens of the prompt read from the cache, as far as there are
+// others.
+func (u Usage) Reading(n int64) Usage {
+	for _, from := range [...]*int64{&u.Write5m, &u.Write1h, &u.Uncached} {
+		moved := min(max(n, 0), *from)
+		*from, u.Read, n = *from-moved, u.Read+moved, n-moved
+	}
+	return u
+}
+
 // Add returns the sum of two usages.
 func (u Usage) Add(o Usage) Usage {
 	return Usage{

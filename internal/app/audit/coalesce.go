@@ -64,6 +64,7 @@ func (g groups) add(r *Record) {
 	sum.Removed += r.Removed
 	sum.Rewritten += r.Rewritten
 	sum.FoldMisses += r.FoldMisses
+	sum.BreakCost += r.BreakCost
 	sum.Rereads += r.Rereads
 	sum.FailedEdits += r.FailedEdits
 	sum.SimulatedCost += r.SimulatedCost

@@ -22,7 +22,7 @@ var columns = []string{
 	"edits", "epoch", "reason", "folded", "removed", "rewritten", "break", "fold_misses",
 	"queue_us", "first_byte_us", "first_token_us", "last_token_us", "total_us",
 	"status", "outcome", "stop_reason", "resent", "windows", "fallback",
-	"holdout", "simulated_cost", "rereads", "failed_edits", "compaction",
+	"holdout", "simulated_cost", "rereads", "failed_edits", "compaction", "break_cost",
 }
 
 var columnList = strings.Join(columns, ", ")
@@ -48,11 +48,11 @@ func (r *Record) values(id, at any) []any {
 		c.Read,
 		r.Cost, r.ClientCost, r.USD, r.ClientUSD, r.AssumedFrom, r.PricesOf, r.WouldSave, r.WouldSaveUSD,
 		r.BilledModel, r.Service, r.Translation, r.TranslationUSD, r.Bounded,
-		edits, r.Epoch, r.Reason, r.Folded, r.Removed, r.Rewritten, r.Break, r.FoldMisses,
+		edits, r.Epoch, r.Reason, r.Folded, r.Removed, r.Rewritten, r.Break, int64(r.FoldMisses),
 		r.Queue.Microseconds(), r.FirstByte.Microseconds(), r.FirstToken.Microseconds(), r.LastToken.Microseconds(),
 		r.Total.Microseconds(),
 		int64(r.Status), r.Outcome, r.StopReason, r.Resent, r.Windows.Text(), r.Fallback,
-		r.Holdout, r.SimulatedCost, int64(r.Rereads), int64(r.FailedEdits), r.Compaction,
+		r.Holdout, r.SimulatedCost, int64(r.Rereads), int64(r.FailedEdits), r.Compaction, float64(r.BreakCost),
 	}
 }
 
@@ -69,7 +69,7 @@ func (r *Record) targets(id, at any) []any {
 		(*list[Edits])(&r.Edits), &r.Epoch, &r.Reason, &r.Folded, &r.Removed, &r.Rewritten, &r.Break, &r.FoldMisses,
 		(*micros)(&r.Queue), (*micros)(&r.FirstByte), (*micros)(&r.FirstToken), (*micros)(&r.LastToken), (*micros)(&r.Total),
 		&r.Status, &r.Outcome, &r.StopReason, &r.Resent, &r.Windows, &r.Fallback,
-		&r.Holdout, &r.SimulatedCost, &r.Rereads, &r.FailedEdits, &r.Compaction,
+		&r.Holdout, &r.SimulatedCost, &r.Rereads, &r.FailedEdits, &r.Compaction, &r.BreakCost,
 	}
 }
 

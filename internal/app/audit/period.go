@@ -61,8 +61,8 @@ type Period struct {
 	// Epochs are the net savings of conversations from their first fold on, shared by the tokens that each epoch
 	// removed. They include the turn that pays for a fold and the turns that benefit.
 	Epochs []Part `json:"epochs"`
-	// Breaks counts the turns with a cache miss by cause.
-	Breaks []Part `json:"breaks"`
+	// Breaks are the turns with a cache miss, by cause and client, the dearest first.
+	Breaks []Break `json:"breaks"`
 	// Errors counts the requests that did not complete, the most frequent first.
 	Errors []Errors `json:"errors"`
 	// Latencies are those of completed turns.
@@ -118,12 +118,25 @@ func step(at time.Time, format string, s *Sum) Step {
 
 // Part is a named part of a sum.
 type Part struct {
-	// Name is a stage, an epoch or a cause.
+	// Name is a stage or an epoch.
 	Name string `json:"name"`
-	// Turns counts the turns with this stage, epoch or cause.
+	// Turns counts the turns with this stage or epoch.
 	Turns int64 `json:"turns"`
 	// Units is the part of the net saving, in uncached input tokens. USD is the same in US dollars,
 	// for turns with a known price.
+	Units float64 `json:"units"`
+	USD   float64 `json:"usd"`
+}
+
+// Break is the sum of the turns of a client in which the upstream's cache held less than expected.
+type Break struct {
+	// Cause is the reason, and Client the name of the client.
+	Cause  string `json:"cause"`
+	Client string `json:"client"`
+	// Turns counts the turns.
+	Turns int64 `json:"turns"`
+	// Units is the cost of the tokens that the cache lacked, beyond that of reading them, in uncached input
+	// tokens. USD is the same in US dollars, for turns with a known price.
 	Units float64 `json:"units"`
 	USD   float64 `json:"usd"`
 }
@@ -142,6 +155,8 @@ type Errors struct {
 const (
 	// maxErrors bounds the kinds of errors that are told apart.
 	maxErrors = 100
+	// maxBreaks bounds the causes and clients of cache misses that are told apart.
+	maxBreaks = 200
 	// maxFolded bounds the conversations whose folds are known.
 	maxFolded = 1 << 16
 )
@@ -157,7 +172,7 @@ type collector struct {
 	assumed   map[string]*Sum
 	stages    parts
 	epochs    parts
-	breaks    parts
+	breaks    map[Break]*Break       // by cause and client
 	folds     map[conversation]parts // folded tokens by epoch
 	errors    map[Errors]*Errors     // by outcome, status and model
 	latencies [len(latencyNames)]histogram
@@ -168,7 +183,7 @@ type collector struct {
 func newCollector() *collector {
 	c := &collector{
 		by: make([]map[string]*Sum, len(Dimensions)), names: map[string]string{}, days: map[time.Time]*Sum{},
-		unpriced: map[string]*Sum{}, assumed: map[string]*Sum{}, stages: parts{}, epochs: parts{}, breaks: parts{},
+		unpriced: map[string]*Sum{}, assumed: map[string]*Sum{}, stages: parts{}, epochs: parts{}, breaks: map[Break]*Break{},
 		folds: map[conversation]parts{}, errors: map[Errors]*Errors{}, compared: compared{},
 	}
 	for i := range c.by {
@@ -231,7 +246,7 @@ func (c *collector) add(r *Record, zone *time.Location) {
 	// A fold saves in this turn and in all later ones of its conversation.
 	c.epochs.live(c.folds[thread], saved)
 	if r.Break != "" {
-		c.breaks.add(r.Break, saved, 1)
+		c.broken(r)
 	}
 	if r.Outcome == Completed {
 		for i, d := range [...]time.Duration{r.FirstByte, r.FirstToken, r.LastToken, r.Queue} {
@@ -251,6 +266,23 @@ func (c *collector) dayOf(at time.Time, zone *time.Location) *Sum {
 		c.days[c.day] = s
 	}
 	return s
+}
+
+func (c *collector) broken(r *Record) {
+	key := Break{Cause: r.Break, Client: r.Client}
+	if len(c.breaks) >= maxBreaks && c.breaks[key] == nil {
+		key.Client = Others
+	}
+	b := c.breaks[key]
+	if b == nil {
+		b = &Break{Cause: key.Cause, Client: Bounded(key.Client)}
+		c.breaks[key] = b
+	}
+	b.Turns++
+	b.Units += float64(r.BreakCost)
+	if r.Cost > 0 {
+		b.USD += float64(r.BreakCost) * r.USD / r.Cost
+	}
 }
 
 func (c *collector) failed(r *Record) {
@@ -277,7 +309,7 @@ func (c *collector) period(since, until time.Time) Period {
 	total := c.total
 	p := Period{
 		Since: since, Until: until, Total: &total, Trend: []Step{}, Unpriced: sorted(c.unpriced), Assumed: sorted(c.assumed),
-		Stages: c.stages.sorted(), Epochs: c.epochs.sorted(), Breaks: c.breaks.sorted(), Errors: []Errors{},
+		Stages: c.stages.sorted(), Epochs: c.epochs.sorted(), Breaks: []Break{}, Errors: []Errors{},
 		Holdout: c.compared.compare(), Coalesced: c.coalesced,
 	}
 	p.Zone, _ = until.Zone()
@@ -289,7 +321,13 @@ func (c *collector) period(since, until time.Time) Period {
 		p.Dimensions = append(p.Dimensions, Breakdown{d.Key, sorted(sums)})
 	}
 	slices.SortStableFunc(p.Unpriced, func(a, b *Sum) int { return cmp.Compare(b.Cost, a.Cost) })
-	slices.SortStableFunc(p.Breaks, func(a, b Part) int { return cmp.Compare(b.Turns, a.Turns) })
+	for _, b := range c.breaks {
+		p.Breaks = append(p.Breaks, *b)
+	}
+	slices.SortFunc(p.Breaks, func(a, b Break) int {
+		return cmp.Or(cmp.Compare(b.USD, a.USD), cmp.Compare(b.Units, a.Units), cmp.Compare(b.Turns, a.Turns),
+			cmp.Compare(a.Cause+a.Client, b.Cause+b.Client))
+	})
 	days := maps.Clone(c.days)
 	if until.Sub(since) < maxFilled*24*time.Hour {
 		y, m, d := since.In(until.Location()).Date()

@@ -19,6 +19,7 @@ func TestRead(t *testing.T) {
 	since := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
 	failed := turn(now.Add(-time.Hour), "ben", "b", 0, 0)
 	failed.Outcome, failed.Status, failed.Break = Failed, 529, "expired"
+	failed.Client, failed.Cost, failed.USD, failed.ClientCost, failed.ClientUSD, failed.BreakCost = "codex", 40, 0.8, 40, 0.8, 10
 	refused := turn(now.Add(-time.Hour), "ben", "b", 0, 0)
 	refused.Outcome, refused.Status = Refused, 429
 	p, err := Read(t.Context(), past{
@@ -41,8 +42,9 @@ func TestRead(t *testing.T) {
 		!p.Errors[0].Last.Equal(failed.At) {
 		t.Errorf("errors: got %+v", p.Errors)
 	}
-	if len(p.Breaks) != 1 || p.Breaks[0].Name != "expired" || p.Breaks[0].Turns != 2 {
-		t.Errorf("misses: got %+v", p.Breaks)
+	want := Break{Cause: "expired", Client: "codex", Turns: 2, Units: 20, USD: 0.4}
+	if len(p.Breaks) != 1 || p.Breaks[0] != want {
+		t.Errorf("misses: got %+v, want %+v", p.Breaks, want)
 	}
 }
 

@@ -94,7 +94,7 @@ func sample(n int) *Record {
 		Folded: 3, Removed: 20, Rewritten: 7, Break: "ttl", FoldMisses: 1, Queue: time.Millisecond,
 		FirstByte: 2 * time.Millisecond, FirstToken: 3 * time.Millisecond,
 		LastToken: 4 * time.Millisecond, Total: 5 * time.Millisecond, Status: 200, Outcome: Completed, StopReason: "end_turn",
-		Stream: true, Resent: true,
+		Stream: true, Resent: true, BreakCost: 2.5, Rereads: 1, FailedEdits: 2, Holdout: true, Compaction: true, SimulatedCost: 3.5,
 	}
 }
 

@@ -55,7 +55,7 @@ func (r *Record) turn(own func(string) string) Turn {
 		Prompt: r.Billed.Prompt(), Read: r.Billed.Read, Output: r.Billed.Output,
 		Cost: r.Cost, ClientCost: r.ClientCost, USD: r.USD, ClientUSD: r.ClientUSD,
 		Folded: r.Folded, Removed: r.Removed, Epoch: r.Epoch, Reason: own(r.Reason), Break: r.Break,
-		FoldMisses: r.FoldMisses, FirstToken: milliseconds(r.FirstToken), Added: milliseconds(r.Queue), Status: r.Status,
+		FoldMisses: int64(r.FoldMisses), FirstToken: milliseconds(r.FirstToken), Added: milliseconds(r.Queue), Status: r.Status,
 		Outcome: r.Outcome,
 	}
 }

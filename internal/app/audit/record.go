@@ -207,10 +207,13 @@ type Record struct {
 	Rewritten int64 `json:"rewritten,omitempty"`
 	// Break is the reason for a cache miss: the upstream's cache had less than expected. Empty otherwise.
 	Break string `json:"break,omitempty"`
+	// BreakCost is the cost of the tokens that the cache lacked then, beyond that of reading them, in
+	// units of one uncached input token.
+	BreakCost float32 `json:"break_cost,omitempty"`
 	// FoldMisses is the number of misses of folded text in this turn: the model asked for the text,
 	// read its file again, or an edit did not find its place.
 	// Under the policy observe, these are signs that need no fold: the model rereads text that would have been folded.
-	FoldMisses int64 `json:"fold_misses,omitempty"`
+	FoldMisses int32 `json:"fold_misses,omitempty"`
 	// Rereads and FailedEdits are the misses of the latter two kinds.
 	Rereads int32 `json:"rereads,omitempty"`
 	// FailedEdits: see Rereads.

@@ -150,7 +150,7 @@ func (s *Sum) Add(r *Record) {
 		s.WouldRemove += removed
 	} else {
 		s.Removed += removed
-		s.Folded, s.FoldMisses = s.Folded+r.Folded, s.FoldMisses+r.FoldMisses
+		s.Folded, s.FoldMisses = s.Folded+r.Folded, s.FoldMisses+int64(r.FoldMisses)
 	}
 	s.Billed.add(&r.Billed)
 	s.ReadEstimated += r.ReadEstimated

@@ -62,7 +62,7 @@ func written(t *testing.T) string {
 		})
 	}
 	add(time.Hour, "bob<script>", "gpt-6.1-sol", 0.3, 0.2,
-		func(r *audit.Record) { r.Break = "expired"; r.Outcome = audit.Failed })
+		func(r *audit.Record) { r.Break, r.BreakCost = "expired", 1e5; r.Outcome = audit.Failed })
 	add(time.Hour, "carol", "qwen\x1b[31m", 0, 0, func(r *audit.Record) {
 		r.Cost, r.ClientCost = 1000, 1500
 		r.Outcome, r.ReadEstimated = audit.Interrupted, 900
@@ -171,8 +171,12 @@ func TestSummary(t *testing.T) {
 		s.Stages[1].Units != 500_000 {
 		t.Errorf("stages %+v", s.Stages)
 	}
-	if len(s.Epochs) != 1 || s.Epochs[0].Turns != 4 || len(s.Breaks) != 1 || s.Breaks[0].Name != "expired" {
+	if len(s.Epochs) != 1 || s.Epochs[0].Turns != 4 || len(s.Breaks) != 1 || s.Breaks[0].Cause != "expired" {
 		t.Errorf("epochs %+v, breaks %+v", s.Epochs, s.Breaks)
+	}
+	var text bytes.Buffer
+	if err := s.WriteText(&text); err != nil || !regexp.MustCompile(`expired +claude-code +1 +\$0\.10`).Match(text.Bytes()) {
+		t.Errorf("the miss that cost 100,000 tokens at a dollar a million is not in (%v)\n%s", err, &text)
 	}
 	if l := s.Latencies[1]; l.Name != "first token" || l.P50 != 200 || l.P99 != 200 {
 		t.Errorf("%+v", l)

@@ -84,6 +84,9 @@ func (s *Summary) WriteText(w io.Writer) error {
 			"Misses: %d blocks were folded, and %d times the model missed one: asked for it, read its file again, or an edit "+
 				"did not find its place.\n", s.Total.Folded, s.Total.FoldMisses)
 	}
+	if err := s.writeBreaks(w); err != nil {
+		return err
+	}
 	if err := s.writeHoldout(w); err != nil {
 		return err
 	}
@@ -109,6 +112,33 @@ func (s *Summary) WriteText(w io.Writer) error {
 			s.Coalesced)
 	}
 	return nil
+}
+
+// writeBreaks writes what cache misses have cost.
+func (s *Summary) writeBreaks(w io.Writer) error {
+	if len(s.Breaks) == 0 {
+		return nil
+	}
+	fmt.Fprint(w, "\nCache misses: turns that found less in the cache than their conversation had left there, and what they paid "+
+		"for it.\n")
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(t, "cause\tclient\tturns\tcost\t\n")
+	for i, b := range s.Breaks {
+		if i == shown {
+			fmt.Fprintf(t, "\t(%d more)\t\t\t\n", len(s.Breaks)-shown)
+			break
+		}
+		cost := figure.Tokens(b.Units) + " tok"
+		if b.USD > 0 {
+			cost = figure.Dollars(b.USD)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t\n", printable(b.Cause), printable(b.Client), b.Turns, cost)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w)
+	return err
 }
 
 // writeHoldout writes the comparison with the control group, if there is one.

@@ -65,7 +65,8 @@ CREATE TABLE llm_cache.turns (
 	simulated_cost double precision NOT NULL DEFAULT 0, -- of the client's own bytes, where edits were only computed
 	rereads bigint NOT NULL DEFAULT 0, -- the part of fold_misses that read a file again
 	failed_edits bigint NOT NULL DEFAULT 0, -- the part of fold_misses that did not find its place
-	compaction boolean NOT NULL DEFAULT false -- the client asked for a summary
+	compaction boolean NOT NULL DEFAULT false, -- the client asked for a summary
+	break_cost double precision NOT NULL DEFAULT 0 -- of the tokens that the cache lacked at a break, beyond that of reading them
 );
 CREATE INDEX turns_at ON llm_cache.turns (at);
 -- prompt and answer are JSON, compressed by zstd.

@@ -66,7 +66,8 @@ CREATE TABLE turns (
 	simulated_cost REAL NOT NULL DEFAULT 0, -- of the client's own bytes, where edits were only computed
 	rereads INTEGER NOT NULL DEFAULT 0, -- the part of fold_misses that read a file again
 	failed_edits INTEGER NOT NULL DEFAULT 0, -- the part of fold_misses that did not find its place
-	compaction INTEGER NOT NULL DEFAULT 0 -- the client asked for a summary
+	compaction INTEGER NOT NULL DEFAULT 0, -- the client asked for a summary
+	break_cost REAL NOT NULL DEFAULT 0 -- of the tokens that the cache lacked at a break, beyond that of reading them
 ) WITHOUT ROWID;
 CREATE INDEX turns_at ON turns (at);
 -- prompt and answer are JSON, compressed by zstd.

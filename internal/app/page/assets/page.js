@@ -253,7 +253,7 @@ function showAdvice() {
 	if (e && e.turns > Math.max(4, t.turns / 50)) say("slow", el("strong", {}, reason(e)), ` for ${count(e.turns, "request")} of ${e.model || "unknown models"}, last ${when(e.last)}.`);
 	if (t.would_save > 0 && !period.holdout) say("", el("strong", {}, `${amount(w, w.would)} would have been saved`), ` (${percent(share(w.would, w.own))}, simulated): some sites only observe. `, code("policy cost_aware"), " makes the edits.");
 	const b = period.breaks[0];
-	if (b && b.turns > t.turns / 50 && remedies[b.name]) say("", el("strong", {}, `${count(b.turns, "turn")} found less in the cache`), ` (${causes[b.name]}). `, ...remedies[b.name]);
+	if (b && b.turns > t.turns / 50 && remedies[b.cause]) say("", el("strong", {}, `${count(b.turns, "turn")} of ${b.client} found less in the cache`), ` (${causes[b.cause]}) and cost ${amount(w, w.priced ? b.usd : b.units)} more. `, ...remedies[b.cause]);
 	if (period.unpriced.length) say("", "No price is known of ", el("strong", {}, period.unpriced.slice(0, 3).map((s) => s.name).join(", ")), period.unpriced.length > 3 && ` and ${period.unpriced.length - 3} more`, `: ${count(t.unpriced, "turn")} in no sum of dollars. Hosted models get one by the option `, code("prices"), ".");
 	const unnamed = sums("user").find((s) => isHash(s.name));
 	if (unnamed) say("", "Digits stand for a key without a name. One line in the global options gives one: ", code(`user ${unnamed.name} anna`));
@@ -427,7 +427,7 @@ function showCauses() {
 	const cards = [
 		bars("Saved by stage", "net, by the tokens that its edits take out of each turn", period.stages, saved, shown),
 		bars("Saved by folds", "net, by the moment of the fold, the turn that paid for it included", period.epochs, saved, shown),
-		bars("Cache misses", "turns that found less in the cache than expected", period.breaks, (p) => p.turns, (p) => plain.format(p.turns)),
+		bars("Cache misses", "what turns paid that found less in the cache than expected, by cause and client", period.breaks.map((b) => ({ ...b, name: `${causes[b.cause] || b.cause}, ${b.client}` })), saved, shown),
 		rows.length && el("div", { class: "card" }, el("h3", {}, "Latency"), note("of completed turns, from the moment at which a request was handed on; added time is what it took before"),
 			el("table", { class: "small" }, el("thead", {}, el("tr", {}, el("td", {}), ["p50", "p95", "p99"].map((p) => el("th", { scope: "col", class: "n" }, p)))), el("tbody", {}, rows.map((l) => el("tr", {}, el("th", { scope: "row" }, l.name), [l.p50_ms, l.p95_ms, l.p99_ms].map((v) => el("td", { class: "n" }, time(v)))))))),
 	].filter(Boolean);

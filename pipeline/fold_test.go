@@ -28,7 +28,7 @@ func TestFoldsBetweenTasks(t *testing.T) {
 			Reported: true,
 		}}
 	}
-	for task := range 6 {
+	for task := range 10 {
 		for range 12 {
 			n++
 			if x := s.send(usage(n)); x.Decision.Epoch == planner.Cold {
@@ -58,7 +58,7 @@ func TestFoldsBehindAShortFront(t *testing.T) {
 		rules.Regime, rules.Write, rules.MinTokens = pricing.Automatic, 1, least
 		s := newScript(t, Options{}, rules)
 		s.prompt("Fix the bug.")
-		for n := 1; n < 60; n++ {
+		for n := 1; n < 200; n++ {
 			usage := wire.Usage{Read: int64(1000 * n), Uncached: 1000, Reported: true}
 			if x := s.send(wire.Turn{Text: "unrelated", Done: true, Usage: usage}); x.Decision.Folded > 0 {
 				return n, x.Decision

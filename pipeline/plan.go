@@ -324,7 +324,7 @@ func liveEntries(ends []int, l *sessioncache.Conversation, ttl time.Duration, no
 	return ends
 }
 
-// hasLapsed reports whether the entry before the first message block may have expired.
+// hasLapsed reports whether there may be no entry that ends before the first message block.
 func hasLapsed(l *sessioncache.Conversation, ttl time.Duration, now time.Time) bool {
 	if l == nil {
 		return false
@@ -334,7 +334,7 @@ func hasLapsed(l *sessioncache.Conversation, ttl time.Duration, now time.Time) b
 	}
 	// Reading a longer prefix does not refresh this entry; a request after its end writes it again.
 	at, known := l.Ends.Marked(0)
-	return known && now.Sub(at) >= ttl-ttlMargin(ttl)
+	return !known || now.Sub(at) >= ttl-ttlMargin(ttl)
 }
 
 // calibratedNeed raises the need of a block by the number of expansions in its class.

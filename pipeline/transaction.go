@@ -450,9 +450,9 @@ func (x *Transaction) spend(l *sessioncache.Conversation, t *wire.Turn) {
 		l.Ends.Mark(x.req.change.stake, x.req.start)
 	}
 	// The cache finds the entry before the messages if it finds no longer one. If that entry is
-	// gone, this request writes it again.
-	if at, known := l.Ends.Marked(0); !known || x.Lesson.Break != NoBreak || d.Folded > 0 && x.req.marking.at == 0 ||
-		x.req.start.Sub(at) >= x.req.rules.Lifetime(l.TTL > x.req.rules.TTL) {
+	// gone, this request writes it again. OpenAI's newer models have none: they write at the latest message.
+	if at, known := l.Ends.Marked(0); x.req.rules.Regime != pricing.Breakpoints && (!known || x.Lesson.Break != NoBreak ||
+		d.Folded > 0 && x.req.marking.at == 0 || x.req.start.Sub(at) >= x.req.rules.Lifetime(l.TTL > x.req.rules.TTL)) {
 		l.Ends.Mark(0, x.req.start)
 	}
 	if x.req.match.Common > 0 && x.req.match.Common <= x.req.change.broken {

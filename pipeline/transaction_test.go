@@ -296,6 +296,31 @@ func TestClearedIsNotFolded(t *testing.T) {
 	}
 }
 
+// OpenAI's newer models have no entry before the messages. A fold that counts on one writes the whole prompt again.
+func TestNoFront(t *testing.T) {
+	m, err := sessioncache.New(sessioncache.Options{MaxBytes: 1 << 24})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	for regime, want := range map[pricing.Regime]bool{pricing.Breakpoints: true, pricing.Markers: false} {
+		p := New(Options{Policy: CostAware}, func(string, time.Time) pricing.Rules {
+			return pricing.Rules{Regime: regime, Markers: 4, Write: 1.25, Read: 0.1, TTL: 30 * time.Minute, MinTokens: 1024}
+		})
+		v, err := wire.Parse(wire.OpenAIChat, []byte(`{"model":"m","messages":[{"role":"user","content":"go on"}]}`), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := time.Unix(0, 0)
+		x := p.Begin(v, m.Acquire(t.Context(), sessioncache.Key{ID: fmt.Sprint(regime)}), at)
+		x.Commit(&wire.Turn{Done: true, Usage: wire.Usage{Write5m: 4000, Reported: true}}, at)
+		if got := hasLapsed(x.conversation, 30*time.Minute, at); got != want {
+			t.Errorf("%v: no entry before the messages: %t, want %t", regime, got, want)
+		}
+		x.Close()
+	}
+}
+
 // Reading a long prefix does not refresh a shorter one: the expired entry before the messages is
 // written again.
 func TestFrontLapses(t *testing.T) {

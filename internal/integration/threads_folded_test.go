@@ -98,7 +98,7 @@ func TestThreadsFolded(t *testing.T) {
 				if strings.HasPrefix(retained, "whole; cause=diverged") {
 					break
 				}
-				if !strings.HasPrefix(retained, "delta") || c.turn > 30 {
+				if !strings.HasPrefix(retained, "delta") || c.turn > 200 {
 					t.Fatalf("turn %d went as %s", c.turn, retained)
 				}
 			}

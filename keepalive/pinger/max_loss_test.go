@@ -19,12 +19,12 @@ func TestStake(t *testing.T) {
 		idle    pipeline.Idle
 		maxLoss float64
 	}{
-		"nothing saved":          {idle: pipeline.Idle{Spent: 1000}, maxLoss: 40},
-		"something saved":        {idle: pipeline.Idle{Spent: 1000, Saved: 50}, maxLoss: 92},
+		"nothing saved":          {idle: pipeline.Idle{Spent: 1000}, maxLoss: 20},
+		"something saved":        {idle: pipeline.Idle{Spent: 1000, Saved: 50}, maxLoss: 71},
 		"much saved: the share":  {idle: pipeline.Idle{Spent: 1000, Saved: 500}, maxLoss: 100},
 		"pings have paid":        {idle: pipeline.Idle{Spent: 1000, Saved: 500, Kept: 200}, maxLoss: 300},
-		"pings have lost":        {idle: pipeline.Idle{Spent: 1000, Saved: 50, Kept: -40}, maxLoss: 52},
-		"dearer than without us": {idle: pipeline.Idle{Spent: 1000, Saved: -30}, maxLoss: 8.8},
+		"pings have lost":        {idle: pipeline.Idle{Spent: 1000, Saved: 50, Kept: -40}, maxLoss: 31},
+		"dearer than without us": {idle: pipeline.Idle{Spent: 1000, Saved: -10}, maxLoss: 9.8},
 		"a share of one's own":   {Options{MaxLoss: &share}, pipeline.Idle{Spent: 1000, Saved: -30, Kept: -40}, 160},
 	} {
 		if got := c.options.maxLoss(&c.idle); math.Abs(got-c.maxLoss) > 1e-9 {

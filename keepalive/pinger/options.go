@@ -36,7 +36,7 @@ type Options struct {
 	MinTokens *int `json:"min_tokens,omitempty"`
 	// MaxLoss limits the loss by pings: they may cost more than they have saved by this share of the
 	// conversation's cost so far. Range: 0 to 10. Default: 0.1, but no more than makes the
-	// conversation 4 % dearer than the client's own requests would have been.
+	// conversation 2 % dearer than the client's own requests would have been.
 	MaxLoss *float64 `json:"max_loss,omitempty"`
 	// Tier is the action for tenants for whom the cache's long lifetime, one hour, has proved
 	// cheaper than the short one with pings. "report" shows them in the admin API and leaves the
@@ -88,7 +88,7 @@ func (k *Options) Validate() error {
 
 // dearest is the share by which pings without a return may make a conversation dearer than the
 // client's own bytes, unless the operator sets max_loss.
-const dearest = 0.04
+const dearest = 0.02
 
 // maxLoss is the maximum amount by which the pings of a conversation may cost more than they saved.
 func (k *Options) maxLoss(idle *pipeline.Idle) float64 {

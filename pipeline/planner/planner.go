@@ -64,7 +64,7 @@ type Cache struct {
 	// Anywhere, the cache finds every prefix instead.
 	Entries  []int
 	Anywhere bool
-	// Lapsed reports that the entry before the first message block has expired. A fold without
+	// Lapsed reports that the entry before the first message block has expired, or that there is none. A fold without
 	// another entry before it then writes tools and system text again.
 	Lapsed bool
 }
@@ -306,13 +306,9 @@ const (
 // minReturn is the minimum gain of a fold that breaks a warm cache, as a share of its cost.
 const minReturn = 0.1
 
-// stakes limit the cost of folds that have not paid back yet, relative to the cost of the
-// conversation so far. The factors of r/(w−r) apply between two tasks and within a run of calls,
-// which may end early.
-const (
-	stakeBetween = 6
-	stakeInLoop  = 0.7
-)
+// maxStake bounds the cost of folds that have not paid back yet, as a share of the cost of the
+// conversation so far: so much a conversation loses that ends right after a fold.
+const maxStake = 0.02
 
 // forbids says why a fold must not break a warm cache, "" if it may.
 func (in *Input) forbids(rewritten, gain float64) string {
@@ -328,14 +324,8 @@ func (in *Input) forbids(rewritten, gain float64) string {
 	if gain < stake*minReturn {
 		return "the gain is small"
 	}
-	// A conversation may end with this request, so the cost of the fold must be small beside the
-	// cost so far. The dearer writing is against reading, the longer a fold takes to pay back, and
-	// the more conversations end before.
-	share := stakeBetween * in.Read / (in.Write - in.Read)
-	if in.Loop {
-		share *= stakeInLoop / stakeBetween
-	}
-	if !in.Begun || stake+math.Max(in.Staked, -in.Spent) > share*in.Spent {
+	// A conversation may end with this request.
+	if !in.Begun || stake+math.Max(in.Staked, -in.Spent) > maxStake*in.Spent {
 		return "too much at stake so early"
 	}
 	return ""

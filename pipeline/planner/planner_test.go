@@ -165,13 +165,13 @@ func TestPlan(t *testing.T) {
 		{
 			"folds that have paid back do not stand in the way",
 			[]Block{kept(500), output(8000, 0), kept(3000)},
-			func(in *Input) { in.Spent = 20000 },
+			func(in *Input) { in.Spent = 200000 },
 			`epoch=boundary; candidates=1; folded=0; removed=0; rewritten=3100; further=50; gain=35935 folds=[1] entry=1`,
 		},
 		{
 			"folds that have not do",
 			[]Block{kept(500), output(8000, 0), kept(3000)},
-			func(in *Input) { in.Spent, in.Staked = 20000, 11000 },
+			func(in *Input) { in.Spent, in.Staked = 200000, 500 },
 			`epoch=none; candidates=1; folded=0; removed=0; rewritten=3100; further=50; gain=35935; reason="too much at ` +
 				`stake so early" folds=[] entry=0`,
 		},
@@ -202,7 +202,7 @@ func TestPlan(t *testing.T) {
 		{
 			"writing again costs what it costs",
 			[]Block{kept(500), output(8000, 0), kept(18000)},
-			nil,
+			func(in *Input) { in.Spent = 2e6 },
 			`epoch=boundary; candidates=1; folded=0; removed=0; rewritten=18100; further=50; gain=18685 folds=[1] entry=1`,
 		},
 		{

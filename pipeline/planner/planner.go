@@ -17,6 +17,7 @@
 package planner
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 )
@@ -233,24 +234,25 @@ func Make(in *Input, s *Scratch) Plan {
 	if p.Candidates = in.appraise(s); p.Candidates == 0 {
 		return p.nothing(NothingToFold)
 	}
-	from, rewritten, gain := in.best(s)
-	p.Gain, p.Rewritten = gain, int(rewritten)
-	if from == len(in.Blocks) {
+	best, dear := in.best(s)
+	if best.gain == 0 && dear.gain > 0 {
+		p.Gain, p.Rewritten = dear.gain, int(dear.rewritten)
+		return p.nothing(cmp.Or(in.forbids(dear), "too much at stake so early"))
+	}
+	p.Gain, p.Rewritten = best.gain, int(best.rewritten)
+	if best.gain == 0 {
 		if in.Warm > 0 && in.Write-in.Read > longPayback*in.Read {
 			return p.nothing(ReadsCheap)
 		}
 		return p.nothing("no gain")
 	}
-	if rewritten > 0 {
-		// Near the context window, the client would otherwise summarize, at a higher cost.
-		if !in.full() {
-			if reason := in.forbids(rewritten, gain); reason != "" {
-				return p.nothing(reason)
-			}
+	if best.rewritten > 0 {
+		if reason := in.forbids(best); reason != "" {
+			return p.nothing(reason)
 		}
-		p.Epoch, p.Entry = in.epoch(), in.entry(from)
+		p.Epoch, p.Entry = in.epoch(), in.entry(best.from)
 	}
-	p.Folds = s.list(from)
+	p.Folds = s.list(best.from)
 	return p
 }
 
@@ -278,11 +280,11 @@ func Gain(in *Input, s *Scratch) float64 {
 		return 0
 	}
 	in.appraise(s)
-	_, rewritten, gain := in.best(s)
-	if rewritten > 0 && in.forbids(rewritten, gain) != "" {
+	best, _ := in.best(s)
+	if best.rewritten > 0 && in.forbids(best) != "" {
 		return 0
 	}
-	return gain
+	return best.gain
 }
 
 // list returns the worthwhile folds from a block on.
@@ -311,24 +313,28 @@ const minReturn = 0.1
 const maxStake = 0.02
 
 // forbids says why a fold must not break a warm cache, "" if it may.
-func (in *Input) forbids(rewritten, gain float64) string {
+func (in *Input) forbids(d depth) string {
+	// Near the context window, the client would otherwise summarize, at a higher cost.
+	if in.full() {
+		return ""
+	}
 	if in.Loop && in.Bound {
 		return "thinking is bound and the run of calls is open"
 	}
-	// Where writing costs no more than reading, the tokens after the fold cost nothing more. The share
-	// below would divide by zero.
-	if in.Write <= in.Read {
-		return ""
-	}
-	stake := rewritten * (in.Write - in.Read)
-	if gain < stake*minReturn {
+	if d.gain < d.rewritten*(in.Write-in.Read)*minReturn {
 		return "the gain is small"
 	}
-	// A conversation may end with this request.
-	if !in.Begun || stake+math.Max(in.Staked, -in.Spent) > maxStake*in.Spent {
-		return "too much at stake so early"
-	}
 	return ""
+}
+
+// affords reports whether a fold that writes so many tokens again costs little enough beside the conversation so far,
+// which may end with this request.
+func (in *Input) affords(rewritten float64) bool {
+	// Where writing costs no more than reading, the tokens after the fold cost nothing more.
+	if in.full() || in.Write <= in.Read {
+		return true
+	}
+	return in.Begun && rewritten*(in.Write-in.Read)+math.Max(in.Staked, -in.Spent) <= maxStake*in.Spent
 }
 
 // nearWindow is the share of the context window from which a prompt counts as near it.
@@ -397,11 +403,15 @@ const atLeast = 1.25
 // the fold's cost.
 const patience = 0.3
 
-// best finds the depth with the largest gain. It returns the first block to fold, the tokens to
-// write again, and the gain.
-func (in *Input) best(s *Scratch) (from int, rewritten, gain float64) {
+// depth is where folds begin: the first block to fold, the tokens to write again, and the gain, 0 for no fold.
+type depth struct {
+	from            int
+	rewritten, gain float64
+}
+
+// best finds the depth with the largest gain among those that the conversation affords, and among the others.
+func (in *Input) best(s *Scratch) (best, dear depth) {
 	n := len(in.Blocks)
-	from = n
 	s.kept = zeroed(s.kept, n+1) // tokens that stay, from a block to the end of the cached prefix
 	for i := n - 1; i >= 0; i-- {
 		s.kept[i] = s.kept[i+1]
@@ -434,12 +444,15 @@ func (in *Input) best(s *Scratch) (from int, rewritten, gain float64) {
 		}
 		// Blocks that pile up at an even pace have been read tokens²/(2·pace) times. Earlier folds
 		// would write the same later blocks over and over; later folds would read too much.
-		if g := sum - lost*(in.Write-in.Read); g > gain &&
-			tokens*tokens/(2*pace)*in.Read >= patience*lost*(in.Write-in.Read) {
-			from, rewritten, gain = i, lost, g
+		g, to := sum-lost*(in.Write-in.Read), &best
+		if lost > 0 && !in.affords(lost) {
+			to = &dear
+		}
+		if g > to.gain && tokens*tokens/(2*pace)*in.Read >= patience*lost*(in.Write-in.Read) {
+			*to = depth{i, lost, g}
 		}
 	}
-	return from, rewritten, gain
+	return best, dear
 }
 
 // rewrite computes s.again for the folds that begin between an entry and a block.

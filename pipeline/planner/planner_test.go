@@ -163,6 +163,12 @@ func TestPlan(t *testing.T) {
 				`so early" folds=[] entry=0`,
 		},
 		{
+			"a later fold may cost little enough",
+			[]Block{kept(500), output(8000, 0), kept(3000), output(8000, 0), kept(300)},
+			func(in *Input) { in.Spent = 40000 },
+			`epoch=boundary; candidates=2; folded=0; removed=0; rewritten=400; further=50; gain=39040 folds=[3] entry=3`,
+		},
+		{
 			"folds that have paid back do not stand in the way",
 			[]Block{kept(500), output(8000, 0), kept(3000)},
 			func(in *Input) { in.Spent = 200000 },

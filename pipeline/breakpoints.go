@@ -46,7 +46,7 @@ func (r *request) breakpoints() {
 	place := func(i int) bool {
 		i = r.markable(i)
 		if free <= 0 || i < 0 || !r.View.Blocks[i].Marker.Empty() || i < r.View.System &&
-			!r.View.Conversation.Thread.Empty() {
+			!r.View.Conversation.Thread.Empty() || i < r.View.Tools && r.offer.order != nil {
 			return false
 		}
 		for j := range r.marking.added {
@@ -67,6 +67,10 @@ func (r *request) breakpoints() {
 		}
 		place(len(r.View.Blocks) - 1)
 		place(r.View.System - 1)
+	}
+	// Clients change the date in the system prompt, or connect tools late, and will again.
+	if r.cached.replaced {
+		place(r.cached.stable - 1)
 	}
 	// Entries exist only at markers. Without a marker before the sliding edge of a policy, each
 	// edit would invalidate all history.

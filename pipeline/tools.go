@@ -124,11 +124,14 @@ func (r *request) sameTools() (n int) {
 
 // comparePrefix finds the first change of the tools and the system prompt since the conversation's last request.
 func (r *request) comparePrefix() {
-	v := r.View
-	known, system := r.match.Conversation.Known().Prefix()
-	// A local server gets the overlay's prefix. A request with fewer tools may be about the conversation, not a
-	// part of it.
-	if r.rules.Regime == pricing.KV || v.Tools < len(known) {
+	v, l := r.View, r.match.Conversation
+	known, system := l.Known().Prefix()
+	// A local server gets the overlay's prefix.
+	if r.rules.Regime == pricing.KV || l.Partial {
+		return
+	}
+	// Side requests have fewer tools or none, and the cache may still hold the conversation before them.
+	if v.Tools < len(known) || len(known) == 0 && v.Tools > 0 || len(system) == 0 && v.System > v.Tools {
 		return
 	}
 	c := &r.cached

@@ -4,6 +4,8 @@
 package pipeline
 
 import (
+	"cmp"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -62,7 +64,9 @@ func TestToolOrder(t *testing.T) {
 		{"without a cache, thinking bound", Options{}, binding, time.Hour, []request{{"abc", "abc"}, {"bca", "abc"}}},
 		{"observe", Options{Policy: Observe}, keeping, 0, []request{{"abc", "abc"}, {"bca", "bca"}}},
 		{
-			"with the expand tool", Options{Expand: Expand{Mode: stage.On}}, keeping, 0,
+			"with the expand tool",
+			Options{Expand: Expand{Mode: stage.On}},
+			keeping, 0,
 			[]request{{"abc", "abc+"}, {"cba", "abc+"}, {"caxb", "abcx+"}},
 		},
 	} {
@@ -80,6 +84,51 @@ func TestToolOrder(t *testing.T) {
 			}
 			s.turn(i, "/src/a.go", "text")
 			s.now = s.now.Add(c.pause)
+		}
+	}
+}
+
+// The order is kept in each format, as far as the tools are elements of one list.
+func TestToolOrderFormats(t *testing.T) {
+	for _, c := range []struct {
+		format              wire.Format
+		body, first, second string
+		kept                bool
+	}{
+		{
+			wire.OpenAIChat, `{"model":"m","messages":[{"role":"user","content":"go"}],"tools":[%s]}`,
+			`{"type":"function","function":{"name":"a"}},{"type":"function","function":{"name":"b"}}`,
+			`{"type":"function","function":{"name":"b"}},{"type":"function","function":{"name":"a"}}`, true,
+		},
+		{
+			wire.OpenAIResponses, `{"model":"m","input":"go","store":false,"tools":[%s]}`,
+			`{"type":"function","name":"a"},{"type":"web_search"}`, `{"type":"web_search"},{"type":"function","name":"a"}`, true,
+		},
+		{
+			wire.Gemini, `{"contents":[{"role":"user","parts":[{"text":"go"}]}],"tools":[%s]}`,
+			`{"functionDeclarations":[{"name":"a"},{"name":"b"}]}`, `{"functionDeclarations":[{"name":"b"},{"name":"a"}]}`, true,
+		},
+		{
+			wire.Gemini, `{"contents":[{"role":"user","parts":[{"text":"go"}]}],"tools":[%s]}`,
+			`{"functionDeclarations":[{"name":"a"},{"name":"b"}]},{"functionDeclarations":[{"name":"c"}]}`,
+			`{"functionDeclarations":[{"name":"c"}]},{"functionDeclarations":[{"name":"b"},{"name":"a"}]}`, false,
+		},
+	} {
+		s := newScript(t, Options{Expand: Expand{Mode: stage.Off}}, keeping)
+		for i, tools := range []string{c.first, c.second} {
+			v, err := wire.Parse(c.format, fmt.Appendf(nil, c.body, tools), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			x := s.p.Begin(v, s.s, s.now)
+			want := tools
+			if c.kept {
+				want = c.first
+			}
+			if got := gjson.GetBytes(x.Prompt.Body, "tools").Raw; got != "["+want+"]" {
+				t.Errorf("%s, request %d: got %s, want [%s]", c.format, i, got, want)
+			}
+			x.Commit(&wire.Turn{Text: "Done.", Done: true}, s.now)
 		}
 	}
 }
@@ -149,7 +198,8 @@ func TestPrefixChanged(t *testing.T) {
 		{"another system prompt", "It is noon.", "ab", keeping, planner.PrefixChanged},
 		{"a tool more", "You are helpful.", "abc", keeping, planner.PrefixChanged},
 		{"the same tools in another order", "You are helpful.", "ba", keeping, planner.NoEpoch},
-		{"a tool less, perhaps a side thread", "It is noon.", "a", keeping, planner.NoEpoch},
+		{"a tool less, perhaps a side request", "It is noon.", "a", keeping, planner.NoEpoch},
+		{"a side request without tools", "It is noon.", "", keeping, planner.NoEpoch},
 		{"a local server", "It is noon.", "ab", pricing.Rules{Regime: pricing.KV}, planner.NoEpoch},
 	} {
 		s := newScript(t, Options{Expand: Expand{Mode: stage.Off}}, c.rules)
@@ -161,7 +211,8 @@ func TestPrefixChanged(t *testing.T) {
 		if got := x.Decision; got.Epoch != c.want || (got.Folded > 7) != (c.want != planner.NoEpoch) {
 			t.Errorf("%s: got %s, %d folded, want %s", c.name, got.Epoch, got.Folded, c.want)
 		}
-		// The folds stay, and no further ones are free.
+		// The folds stay, and no further ones are free, also after a side request.
+		s.tools = list(cmp.Or(c.tools, "ab"))
 		s.turn(50, "/src/other.go", long("other"))
 		y := s.send(wire.Turn{Text: "Done.", Done: true})
 		if shared, of := prefix(t, x.Prompt.Body, y.Prompt.Body); shared != of || y.Decision.Epoch != planner.NoEpoch {

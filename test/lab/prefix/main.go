@@ -80,7 +80,7 @@ func run(out io.Writer, profiles []string, every int, folders []string) error {
 	}
 	fmt.Fprintf(out, "%d conversations\n", len(conversations))
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "change\tprofile\tclient's own bytes\tllm_cache\tdearer\trefused\t")
+	fmt.Fprintln(t, "change\tprofile\tclient's own bytes\tllm_cache\tdearer\tharm\trefused\t")
 	recorded := map[string]float64{}
 	for _, change := range changes {
 		o := trial.Options{Profiles: profiles, Progress: func(done, total int) {
@@ -113,8 +113,9 @@ func run(out io.Writer, profiles []string, every int, folders []string) error {
 				}
 			}
 			base := recorded[r.Total.Profile]
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%d\t\n", change.name, r.Total.Profile, figure.Change(r.Total.BaseCost/base),
-				figure.Change(r.Total.Cost/base), dearer, r.Total.Rejected)
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%d\t\n", change.name, r.Total.Profile, figure.Change(r.Total.BaseCost/base),
+				figure.Change(r.Total.Cost/base), dearer, figure.Percent(float64(r.Total.Harmed)/float64(max(r.Total.Edits, 1))),
+				r.Total.Rejected)
 		}
 	}
 	fmt.Fprintln(os.Stderr)

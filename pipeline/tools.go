@@ -19,7 +19,9 @@ import (
 // orderTools sends the tools in the order of the conversation's last request, followed by new ones.
 func (r *request) orderTools() {
 	v := r.View
-	if r.o.Policy == Observe || r.cached.cold && !r.rules.BindsThinking || !r.newTools() || !movable(v) {
+	// The overlay orders the tools of local servers.
+	if r.o.Policy == Observe || r.rules.Regime == pricing.KV || r.cached.cold && !r.rules.BindsThinking ||
+		!r.newTools() || !movable(v) {
 		return
 	}
 	rest := make(map[wire.Hash]int32, v.Tools)

@@ -62,6 +62,7 @@ func TestToolOrder(t *testing.T) {
 		{"the same tool twice", Options{}, keeping, 0, []request{{"abc", "abc"}, {"bbac", "bbac"}}},
 		{"without a cache", Options{}, keeping, time.Hour, []request{{"abc", "abc"}, {"bca", "bca"}, {"abc", "abc"}}},
 		{"without a cache, thinking bound", Options{}, binding, time.Hour, []request{{"abc", "abc"}, {"bca", "abc"}}},
+		{"a local server", Options{}, pricing.Rules{Regime: pricing.KV}, 0, []request{{"abc", "abc"}, {"bca", "bca"}}},
 		{"observe", Options{Policy: Observe}, keeping, 0, []request{{"abc", "abc"}, {"bca", "bca"}}},
 		{
 			"with the expand tool",

@@ -68,10 +68,6 @@ func (r *request) breakpoints() {
 		place(len(r.View.Blocks) - 1)
 		place(r.View.System - 1)
 	}
-	// Clients change the date in the system prompt, or connect tools late, and will again.
-	if r.cached.replaced {
-		place(r.cached.stable - 1)
-	}
 	// Entries exist only at markers. Without a marker before the sliding edge of a policy, each
 	// edit would invalidate all history.
 	if i := r.frontier(); i > 0 && place(r.View.System+i-1) {

@@ -397,9 +397,8 @@ type cached struct {
 	// settled is the end of the last fold, in blocks.
 	settled int
 	// replaced reports that the tools or the system prompt have changed since the last request, so that
-	// the cache finds no message. stable is the number of blocks before the change.
+	// the cache finds no message.
 	replaced bool
-	stable   int
 }
 
 // hasExpired reports whether the cached prefix of a conversation has certainly expired.

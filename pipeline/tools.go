@@ -100,31 +100,26 @@ func hashes(blocks []wire.Block, order []int32) []wire.Hash {
 // conversation's last request.
 func (r *request) newTools() bool {
 	known, _ := r.match.Conversation.Known().Prefix()
-	return len(known) != r.View.Tools || r.sameTools() < r.View.Tools
-}
-
-// sameTools returns the number of tools in common with the conversation's last request, from the start on and
-// in the order in which they are sent.
-func (r *request) sameTools() (n int) {
-	known, _ := r.match.Conversation.Known().Prefix()
 	last, now := r.match.Conversation.Order, r.View.Blocks[:r.View.Tools]
-	for n < min(len(known), len(now)) {
-		h, from := &known[n].Hash, n
+	if len(known) != len(now) {
+		return true
+	}
+	for i := range now {
+		h, from := &known[i].Hash, i
 		if last != nil {
-			h = &last[n]
+			h = &last[i]
 		}
 		if r.offer.order != nil {
-			from = int(r.offer.order[n])
+			from = int(r.offer.order[i])
 		}
 		if now[from].Hash != *h {
-			break
+			return true
 		}
-		n++
 	}
-	return n
+	return false
 }
 
-// comparePrefix finds the first change of the tools and the system prompt since the conversation's last request.
+// comparePrefix finds out whether the client has changed its tools or the system prompt.
 func (r *request) comparePrefix() {
 	v, l := r.View, r.match.Conversation
 	known, system := l.Known().Prefix()
@@ -136,14 +131,8 @@ func (r *request) comparePrefix() {
 	if v.Tools < len(known) || len(known) == 0 && v.Tools > 0 || len(system) == 0 && v.System > v.Tools {
 		return
 	}
-	c := &r.cached
-	if c.stable = r.sameTools(); c.stable == v.Tools {
-		for c.stable < v.System && c.stable-v.Tools < len(system) && v.Blocks[c.stable].Hash == system[c.stable-v.Tools].Hash {
-			c.stable++
-		}
-	}
-	if c.replaced = c.stable < v.System || v.System-v.Tools < len(system); c.replaced {
-		r.ledger.broken = 0
+	if r.newTools() || !sameBlocks(system, v.Blocks[v.Tools:v.System]) {
+		r.cached.replaced, r.ledger.broken = true, 0
 	}
 }
 

@@ -221,35 +221,3 @@ func TestPrefixChanged(t *testing.T) {
 		}
 	}
 }
-
-// Where the tools or the system prompt change, a marker closes the part before the change.
-func TestMarkerBeforeChange(t *testing.T) {
-	rules := keeping
-	rules.MinTokens = 1
-	for _, c := range []struct {
-		name          string
-		system, tools string
-		nextS, nextT  string
-		want          string // the block with a further marker
-	}{
-		{"the same", "noon", "ab", "noon", "ab", ""},
-		{"the system prompt", "noon", "ab", "evening", "ab", "tools.1"},
-		{"a tool more", "noon", "ab", "noon", "abc", "tools.1"},
-		{"all tools", "noon", "ab", "noon", "cd", ""},
-		{"a marker is there", "noon", "aB", "evening", "aB", ""},
-	} {
-		s := newScript(t, Options{Expand: Expand{Mode: stage.Off}}, rules)
-		s.prompt("Fix the bug.")
-		s.system, s.tools = c.system, list(c.tools)
-		s.send(wire.Turn{Text: "Done.", Done: true})
-		s.turn(0, "/src/a.go", long("text"))
-		s.system, s.tools = c.nextS, list(c.nextT)
-		x := s.send(wire.Turn{Text: "Done.", Done: true})
-		if got := x.Prompt.Markers; got != min(len(c.want), 1) {
-			t.Errorf("%s: got %d markers more, want %d", c.name, got, min(len(c.want), 1))
-		}
-		if c.want != "" && !gjson.GetBytes(x.Prompt.Body, c.want+".cache_control").Exists() {
-			t.Errorf("%s: got no marker at %s", c.name, c.want)
-		}
-	}
-}

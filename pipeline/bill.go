@@ -204,7 +204,9 @@ func (x *Transaction) compare(t *wire.Turn, calls []wire.Usage, rules *pricing.R
 	r := billedRequest{
 		View: x.req.View, States: x.req.States, Edited: x.req.edited, Start: x.req.start, Rules: rules,
 		Calibration: &x.req.session.Calibration, Cache: &x.req.session.Counterfactual,
-		Markers: x.Prompt.Markers, Marked: x.req.marking.translated, Diverged: x.before.diverged, Previous: x.before.previous,
+		Markers: x.Prompt.Markers, Marked: x.req.marking.translated, Previous: x.before.previous,
+		// The client's own order of tools would have read nothing.
+		Diverged: x.before.diverged || x.req.offer.order != nil,
 	}
 	if x.Prompt.Edited && x.Prompt.SentTokens > 0 {
 		r.Removed = int64(x.Prompt.OriginalTokens - x.Prompt.SentTokens)

@@ -46,7 +46,7 @@ func (r *request) breakpoints() {
 	place := func(i int) bool {
 		i = r.markable(i)
 		if free <= 0 || i < 0 || !r.View.Blocks[i].Marker.Empty() || i < r.View.System &&
-			!r.View.Conversation.Thread.Empty() {
+			!r.View.Conversation.Thread.Empty() || i < r.View.Tools && r.offer.order != nil {
 			return false
 		}
 		for j := range r.marking.added {

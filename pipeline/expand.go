@@ -17,7 +17,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/intercept"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/admission"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -238,29 +237,6 @@ func (r *request) restoreTools() {
 	if l.Expand {
 		r.offer.tools = bytes.Join([][]byte{l.Tools[:len(l.Tools)-1], append(r.expandDefinition(), ']')}, []byte(","))
 	}
-}
-
-// definitions returns the tools to store with a conversation: the request's, or the stored ones if
-// the request has none. It copies them only after a change. The session is locked.
-func definitions(v *wire.View, before *sessioncache.Conversation) []byte {
-	if v.Tools == 0 || v.Conversation.Partial {
-		if before == nil {
-			return nil
-		}
-		return before.Tools
-	}
-	last := v.Tools - 1
-	span := rawjson.Span{Start: v.Blocks[0].Span.Start, End: v.Blocks[last].Span.End}
-	if v.Traits().NoCalls == "" || span.Len() > maxDefinitions {
-		return nil
-	}
-	if before != nil && before.Tools != nil {
-		if tools, _ := before.Known().Prefix(); sameBlocks(tools, v.Blocks[:v.Tools]) {
-			return before.Tools
-		}
-	}
-	out := append(make([]byte, 0, span.Len()+2), '[')
-	return append(append(out, v.Bytes(span)...), ']')
 }
 
 // Answerer answers calls that a model makes within a turn, and hides them from the client.

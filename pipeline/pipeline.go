@@ -31,6 +31,10 @@ var steps = [...]step{
 	{"withdraw", whole | retained, anyTurn, 0, (*request).withdraw},
 	// Without its tools, a request for a summary would miss the whole cached conversation.
 	{"restore tools", whole, laterTurn, wire.EditTools | wire.EditText, (*request).restoreTools},
+	// Nor would a request with the same tools in another order find any of it.
+	{"order tools", whole, laterTurn, wire.EditTools, (*request).orderTools},
+	// A new prefix makes edits of the whole history free.
+	{"compare prefix", whole, laterTurn, 0, (*request).comparePrefix},
 	// Facts about the new blocks: later steps and later requests choose blocks by them.
 	{"learn", whole | retained, anyTurn, 0, (*request).learn},
 	// Signs that the model missed folded text: each makes the planner more careful.
@@ -236,10 +240,13 @@ type orders struct {
 	ours bool
 }
 
-// offer holds the tools added to the request.
+// offer holds the tools added to the request, and their order.
 type offer struct {
 	// tools are the conversation's tools for a request for a summary, nil for none.
 	tools []byte
+	// order has the indices of the client's tools in the order in which they are sent, nil for the
+	// client's order.
+	order []int32
 	// expand says how the request handles the expand tool. without says that the conversation goes
 	// on without the tool.
 	expand  expandTool
@@ -389,6 +396,9 @@ type cached struct {
 	cold bool
 	// settled is the end of the last fold, in blocks.
 	settled int
+	// replaced reports that the tools or the system prompt have changed since the last request, so that
+	// the cache finds no message.
+	replaced bool
 }
 
 // hasExpired reports whether the cached prefix of a conversation has certainly expired.

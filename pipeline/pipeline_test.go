@@ -27,6 +27,8 @@ type script struct {
 	format   wire.Format
 	marker   string // the marker on the client's last block
 	head     string // further members of the client's requests
+	system   string // the system prompt
+	tools    string // the list of tools
 	now      time.Time
 	messages []string
 	answer   wire.Turn
@@ -58,7 +60,7 @@ func newScript(t testing.TB, o Options, rules pricing.Rules) *script {
 	return &script{
 		t: t, s: s, format: wire.Anthropic, now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC),
 		p:      New(o, func(string, time.Time) pricing.Rules { return rules }),
-		marker: `,"cache_control":{"type":"ephemeral"}`,
+		marker: `,"cache_control":{"type":"ephemeral"}`, system: "You are helpful.", tools: `{"name":"Read"}`,
 	}
 }
 
@@ -96,7 +98,7 @@ func (s *script) body() string {
 	n := len(s.messages) - 1
 	last := strings.TrimSuffix(s.messages[n], "}]}") + s.marker + "}]}"
 	return `{"model":"m",` + s.head + `"messages":[` + strings.Join(append(s.messages[:n:n], last), ",") +
-		`],"system":[{"type":"text","text":"You are helpful."` + s.marker + `}],"tools":[{"name":"Read"}]}`
+		`],"system":[{"type":"text","text":"` + s.system + `"` + s.marker + `}],"tools":[` + s.tools + `]}`
 }
 
 // send sends the added messages as one request and commits it; the response is the turn added next.

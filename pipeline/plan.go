@@ -55,6 +55,8 @@ func (r *request) plan() {
 		q.in.Epoch = planner.Cold
 	case l != nil && l.Model != r.View.Model && r.rules.Regime != pricing.KV:
 		q.in.Epoch = planner.ModelChanged
+	case r.cached.replaced:
+		q.in.Epoch = planner.PrefixChanged
 	case l != nil && r.Known < l.Len():
 		q.in.Epoch = planner.Diverged
 	}
@@ -81,7 +83,8 @@ func (p *planning) gather(r *request) {
 	in.Harm = *r.o.Planner.Harm
 	in.Past = plannerPast(l)
 	in.Warm, in.Forwarded = r.cached.forwarded, r.cached.forwarded
-	if in.Epoch == planner.Cold || in.Epoch == planner.ModelChanged {
+	switch in.Epoch {
+	case planner.Cold, planner.ModelChanged, planner.PrefixChanged:
 		in.Warm = 0
 	}
 	in.Anywhere = r.rules.Regime == pricing.KV || r.rules.Regime == pricing.Automatic && !r.rules.Units

@@ -203,6 +203,11 @@ func (r *request) edits(markers []wire.Edit) (edits []wire.Edit) {
 			}
 		}
 	}
+	for to, from := range r.offer.order {
+		if int(from) != to {
+			edits = append(edits, wire.Edit{Block: to, Op: wire.OpPut, Value: r.View.Bytes(r.View.Blocks[from].Span)})
+		}
+	}
 	if r.offer.expand == expandDeclared {
 		edits = append(edits, wire.Edit{Block: content.LastDefinition(r.View), Op: wire.OpAfter, Value: r.expandDefinition()})
 	}
@@ -218,6 +223,9 @@ func (r *request) fired(markers int) []stage.Fired {
 	}
 	if r.offer.tools != nil {
 		t.Add(stage.Tools, 1, -r.session.Calibration.PerByte(wire.KindToolDef)*float64(len(r.offer.tools)))
+	}
+	if r.offer.order != nil {
+		t.Add(stage.Tools, 1, 0)
 	}
 	for _, i := range r.edited {
 		if r.States[i].Inserted != nil {
@@ -250,6 +258,7 @@ func (r *request) committed() ([]wire.Edit, []byte) {
 		for _, i := range r.edited {
 			r.States[i].Edit, r.States[i].Inserted = nil, nil
 		}
+		r.offer.order = nil
 	}
 	r.offer.expand = expandNone
 	return nil, nil
@@ -269,7 +278,7 @@ type ledger struct {
 	// can be undone until the request is sent.
 	fresh map[int]*sessioncache.Edit
 	// broken is the first message that differs from the upstream's cache, because of a fresh edit
-	// in it or in the results of its calls.
+	// in it or in the results of its calls, or 0 after a change of the prefix.
 	broken int32
 	// turned reports that the conversation's edits were only computed so far and are sent from now
 	// on, or the reverse.
@@ -461,7 +470,7 @@ func (r *request) revertTools() {
 		}
 		return
 	}
-	r.offer.expand = expandNone
+	r.offer.expand, r.offer.order = expandNone, nil
 	for i := range r.States {
 		r.States[i].Inserted = nil
 	}

@@ -29,35 +29,36 @@ func TestSteps(t *testing.T) {
 		{
 			"planned",
 			request{mode: planned, match: begun},
-			"declare, reinsert, withdraw, restore tools, learn, misses, clear, admit, give back, plan, strip narration, " +
-				"compress, bind thinking, lengthen, breakpoints, estimate, splice",
+			"declare, reinsert, withdraw, restore tools, order tools, compare prefix, learn, misses, clear, admit, give back, " +
+				"plan, strip narration, compress, bind thinking, lengthen, breakpoints, estimate, splice",
 		},
 		{
 			"eager",
 			request{mode: eager, match: begun},
-			"declare, reinsert, withdraw, restore tools, learn, misses, clear, admit, prune, compact, prune again, strip " +
-				"narration, strip thinking, compress, bind thinking, lengthen, breakpoints, estimate, splice",
+			"declare, reinsert, withdraw, restore tools, order tools, compare prefix, learn, misses, clear, admit, prune, compact, " +
+				"prune again, strip narration, strip thinking, compress, bind thinking, lengthen, breakpoints, estimate, splice",
 		},
 		{
 			"ordered",
 			request{mode: ordered, match: begun},
-			"declare, reinsert, withdraw, restore tools, learn, misses, clear, lengthen, breakpoints, estimate, splice",
+			"declare, reinsert, withdraw, restore tools, order tools, compare prefix, learn, misses, clear, lengthen, breakpoints, " +
+				"estimate, splice",
 		},
 		{"retained", request{mode: retained, match: begun}, "withdraw, learn, estimate, splice"},
 		{
 			"no edits of text",
 			request{mode: planned, match: begun, off: wire.EditText},
-			"declare, reinsert, withdraw, learn, breakpoints, estimate, splice",
+			"declare, reinsert, withdraw, order tools, compare prefix, learn, breakpoints, estimate, splice",
 		},
 		{
 			"no tools",
 			request{mode: ordered, match: begun, off: wire.EditTools},
-			"declare, reinsert, withdraw, learn, misses, clear, lengthen, breakpoints, estimate, splice",
+			"declare, reinsert, withdraw, compare prefix, learn, misses, clear, lengthen, breakpoints, estimate, splice",
 		},
 		{
 			"no markers",
 			request{mode: ordered, match: begun, off: wire.EditMarkers},
-			"declare, reinsert, withdraw, restore tools, learn, misses, clear, estimate, splice",
+			"declare, reinsert, withdraw, restore tools, order tools, compare prefix, learn, misses, clear, estimate, splice",
 		},
 	} {
 		var took []string

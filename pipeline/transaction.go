@@ -78,7 +78,7 @@ func (x *Transaction) Claim(ctx context.Context, store *sessioncache.Store) bool
 	return store.Claim(ctx, r.session, r.match, r.View, r.States, func(l *sessioncache.Conversation) {
 		l.Observed, l.Diverged = false, true
 		l.Model, l.Kind = r.View.Model, sessioncache.RequestKind(r.View)
-		l.Expand = r.offer.keeps(l.Expand)
+		l.Expand, l.Order = r.offer.keeps(l.Expand), r.sentOrder()
 	})
 }
 
@@ -245,7 +245,7 @@ func (x *Transaction) join(t *wire.Turn) {
 	if !again {
 		countReferences(x.req.States, t)
 	}
-	tools := definitions(v, prev)
+	tools := x.req.definitions()
 	l := x.req.session.Commit(x.req.match, v, x.req.States)
 	x.conversation, l.Tools = l, tools
 	l.Refused |= x.refusal.refused
@@ -256,7 +256,7 @@ func (x *Transaction) join(t *wire.Turn) {
 	l.Departed = x.Policy == Observe && (x.req.computed || x.before.departed)
 	l.Model = v.Model
 	if !l.Beyond {
-		l.Kind = sessioncache.RequestKind(v)
+		l.Kind, l.Order = sessioncache.RequestKind(v), x.req.sentOrder()
 	}
 	// Later requests find the conversation by the ids of its responses.
 	if l.Reply = (wire.Hash{}); !v.Conversation.Thread.Empty() || v.Conversation.Unthreaded || v.Traits().KeepsAnswers &&
@@ -324,13 +324,13 @@ func (x *Transaction) readBefore() {
 	if l.Last.Read+l.Last.Write5m+l.Last.Write1h > 0 {
 		b.left -= l.Last.Uncached // the tokens after the last marker
 	}
-	tools, system := l.Known().Prefix()
+	_, system := l.Known().Prefix()
 	switch v := r.View; {
 	case r.cached.cold:
 		b.cause = BreakExpired
 	case l.Model != v.Model:
 		b.cause = BreakModel
-	case !sameBlocks(tools, v.Blocks[:v.Tools]):
+	case r.newTools():
 		b.cause = BreakTools
 	case !sameBlocks(system, v.Blocks[v.Tools:v.System]):
 		b.cause = BreakSystem
@@ -446,6 +446,9 @@ func (x *Transaction) spend(l *sessioncache.Conversation, t *wire.Turn) {
 		l.Removed += float64(d.Removed)
 		l.Ends.Cut(x.req.change.broken)
 	}
+	if x.req.cached.replaced {
+		l.Ends.Cut(0) // the entries belong to the prefix before
+	}
 	if x.req.change.stake > 0 {
 		l.Ends.Mark(x.req.change.stake, x.req.start)
 	}
@@ -455,7 +458,7 @@ func (x *Transaction) spend(l *sessioncache.Conversation, t *wire.Turn) {
 		d.Folded > 0 && x.req.marking.at == 0 || x.req.start.Sub(at) >= x.req.rules.Lifetime(l.TTL > x.req.rules.TTL)) {
 		l.Ends.Mark(0, x.req.start)
 	}
-	if x.req.match.Common > 0 && x.req.match.Common <= x.req.change.broken {
+	if x.req.match.Common > 0 && x.req.match.Common <= x.req.change.broken && !x.req.cached.replaced {
 		l.Ends.Mark(x.req.match.Common, x.req.start) // found, and so refreshed
 	}
 	l.Ends.Mark(len(x.req.States), x.req.start)

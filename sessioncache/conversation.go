@@ -58,6 +58,9 @@ type Ledger struct {
 	Refused wire.EditKinds
 	// Diverged reports whether sent bytes have ever differed from the client's own.
 	Diverged bool
+	// Order has the hashes of the last request's tools in the order in which they were sent, nil for
+	// the client's order.
+	Order []wire.Hash
 }
 
 // Intercepted is traffic between the model and the proxy that the client does not see.

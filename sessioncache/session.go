@@ -355,7 +355,7 @@ func (s *Session) Commit(m Match, v *wire.View, states []BlockState) *Conversati
 		RecycleStates(l.States)
 		l.known.Recycle()
 	}
-	l.known, l.left, l.restored, l.claimed = v.Known(), false, false, false
+	l.known, l.left, l.restored, l.claimed, l.Order = v.Known(), false, false, false, nil
 	l.Partial = v.Conversation.Partial
 	l.States = states
 	// Recipes need the bytes of the blocks, which are gone after the request.
@@ -464,7 +464,8 @@ func (s *Session) size() int64 {
 	}
 	for _, conversations := range [...][]*Conversation{s.conversations, s.pending} {
 		for _, l := range conversations {
-			n += int(unsafe.Sizeof(*l)) + cap(l.Ends)*endSize + cap(l.States)*stateSize + cap(l.Tools) + len(l.Model)
+			n += int(unsafe.Sizeof(*l)) + cap(l.Ends)*endSize + cap(l.States)*stateSize + cap(l.Tools) + len(l.Model) +
+				cap(l.Order)*len(wire.Hash{})
 			if l.known != nil {
 				n += l.known.Size()
 			}
@@ -499,6 +500,7 @@ func (s *Session) claim(m Match, v *wire.View, states []BlockState, as func(*Con
 	blocks, tools, system := v.Known().Blocks()
 	l.known = wire.RestoreKnown(slices.Clone(blocks), tools, system, v.First())
 	l.States, l.restored, l.claimed, l.left, l.Said, l.Unsaid = slices.Clone(states), false, true, false, nil, false
+	l.Order = nil
 	as(l)
 	return l
 }

@@ -161,7 +161,7 @@ func (w *snapshotWriter) chain(l *Conversation, before []*Conversation) {
 	if w.Bool(l.known != nil); l.known == nil {
 		return
 	}
-	blocks, tools, system := l.known.Blocks()
+	blocks, tools, system := l.sentBlocks()
 	w.Uint(uint64(len(blocks)))
 	w.Uint(uint64(tools))
 	w.Uint(uint64(system))
@@ -173,7 +173,7 @@ func (w *snapshotWriter) chain(l *Conversation, before []*Conversation) {
 		if o.known == nil {
 			continue
 		}
-		there, _, _ := o.known.Blocks()
+		there, _, _ := o.sentBlocks()
 		if n := CommonBlocks(blocks, there); n > shared {
 			which, shared = i, n
 		}
@@ -194,6 +194,20 @@ func (w *snapshotWriter) chain(l *Conversation, before []*Conversation) {
 		w.Uint(uint64(n-i)<<3 | uint64(blocks[i].Role))
 		i = n
 	}
+}
+
+// sentBlocks returns the blocks of the last request with its tools in the order in which they were sent. Of the
+// tools only the hashes are right.
+func (l *Conversation) sentBlocks() (blocks []wire.Block, tools, system int) {
+	blocks, tools, system = l.known.Blocks()
+	if l.Order == nil {
+		return blocks, tools, system
+	}
+	blocks = slices.Clone(blocks)
+	for i, h := range l.Order {
+		blocks[i].Hash = h
+	}
+	return blocks, tools, system
 }
 
 func (w *snapshotWriter) states(l *Conversation) {

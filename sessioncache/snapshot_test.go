@@ -9,6 +9,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -141,6 +142,45 @@ func TestSnapshot(t *testing.T) {
 	again.Commit(m, v, NewBlockStates(3))
 	if l.Restored() {
 		t.Error("it is restored for ever")
+	}
+}
+
+// A snapshot has the tools in the order in which they were sent, also where two conversations share them.
+func TestSnapshotToolOrder(t *testing.T) {
+	m, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := m.Acquire(t.Context(), Key{ID: "one"})
+	defer m.Release(s)
+	s.Lock()
+	defer s.Unlock()
+	var sent []wire.Hash // by the first request
+	for _, tools := range []string{`{"name":"a"},{"name":"b"}`, `{"name":"b"},{"name":"a"}`} {
+		v, err := wire.Parse(wire.Anthropic, []byte(`{"tools":[`+tools+`],"messages":[{"role":"user","content":"go"}]}`), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := s.Commit(Match{}, v, NewBlockStates(1))
+		if sent == nil {
+			sent = []wire.Hash{v.Blocks[0].Hash, v.Blocks[1].Hash}
+		} else {
+			l.Order = sent
+		}
+	}
+	again, err := Restore(Digest([]byte(s.digest)), s.Snapshot(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.pack()
+	s.unpack()
+	for name, conversations := range map[string][]*Conversation{"restored": again.conversations, "unpacked": s.conversations} {
+		for i, l := range conversations {
+			tools, _ := l.Known().Prefix()
+			if got := []wire.Hash{tools[0].Hash, tools[1].Hash}; l.Order != nil || !slices.Equal(got, sent) {
+				t.Errorf("%s, conversation %d: got %v, order %v, want %v", name, i, got, l.Order, sent)
+			}
+		}
 	}
 }
 

@@ -149,7 +149,7 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
-// The tools of a box's prompt keep their order; of a hosted API's they do not.
+// The tools of a prompt keep their order: a box's by the overlay, a hosted API's by the pipeline.
 // What diverges is counted and told.
 func TestOverlay(t *testing.T) {
 	tool := func(name string) string {
@@ -166,7 +166,8 @@ func TestOverlay(t *testing.T) {
 		{"upstream llama_cpp {\n body chat_template_kwargs null\n}\noverlay off", second},
 		{"upstream llama_cpp {\n body chat_template_kwargs null\n}\noverlay {\n tool_order off\n}", second},
 		{"upstream llama_cpp {\n body chat_template_kwargs null\n}\npolicy observe", second},
-		{"upstream openai", second},
+		{"upstream openai", ordered},
+		{"upstream openai\npolicy observe", second},
 		{"upstream openai\noverlay on", ordered},
 	} {
 		u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {

@@ -42,6 +42,8 @@ const (
 	OpBeforeMessage
 	// OpAfterMessage inserts like OpBeforeMessage, after the message.
 	OpAfterMessage
+	// OpPut replaces the whole block, a tool definition, by Value, one element.
+	OpPut
 )
 
 // Edit is one change of one block.
@@ -131,6 +133,8 @@ func (v *View) Splice(edits []Edit) ([]byte, error) {
 			cuts = append(cuts, c...)
 		case OpRemove:
 			removed = append(removed, e.Block)
+		case OpPut:
+			cuts = append(cuts, Cut{b.Span.Start, b.Span.End, e.Value})
 		default:
 			c, err := v.insert(b, e)
 			if err != nil {

@@ -155,6 +155,8 @@ const (
 	Diverged Epoch = "diverged"
 	// ModelChanged: the new model has a cache of its own.
 	ModelChanged Epoch = "model"
+	// PrefixChanged: the client changed the tools or the system prompt.
+	PrefixChanged Epoch = "prefix"
 	// WindowNear: the prompt is close to the model's context window.
 	WindowNear Epoch = "window"
 	// TaskBoundary: a human prompt, with a positive expected net gain.

@@ -7,10 +7,11 @@
 // sums, such as cost and turns. Its change is the ratio of both groups' ratios. The variance of each
 // logarithm is the jackknife's, which heavy tails need: a few sessions are most of the cost.
 //
-// An interval is about the sessions of the period, not about future ones. So the variance
-// is that of a random division of these sessions into two groups (Neyman, "On the application of
-// probability theory to agricultural experiments", 1923). Its one unknown term, the correlation
-// between a session's outcomes in both groups, has the largest possible value.
+// An interval is about the sessions of the period, not about future ones. So each group predicts the
+// ratio of all sessions, and only the prediction for the other group's sessions has an error (Royall,
+// "On finite population sampling theory under certain linear regression models", 1970). It grows with
+// the size of those sessions: where a large one is in the control group, the interval is wider. The one
+// unknown term, the correlation of both errors, has the largest possible value.
 package holdout
 
 import "math"
@@ -103,9 +104,9 @@ type Loser struct {
 const (
 	minSessions = 10
 	minEvents   = 5
-	// billError is the error of the simulated client's side in edited sessions, as a share, rounded up: -0.4 and
-	// -0.7 % of 284 recorded conversations at two providers. No number of sessions makes it smaller.
-	billError = 0.01
+	// billError is by how much the simulated client's side of edited sessions is too low, as a share, give or take
+	// as much: 0.4 to 0.7 % in 284 recorded conversations at three providers. No number of sessions makes it smaller.
+	billError = 0.005
 	// margin is the half width that Needed is about.
 	margin = 0.03
 	// dearer is the ratio above which a session counts as a loss.
@@ -147,15 +148,15 @@ func Compare(edited, control []*Session) *Comparison {
 			func(s *Session) float64 { return s.Answered }, nil, false,
 		},
 	} {
-		least, systematic := 0.0, 0.0
+		least, bias := 0.0, 0.0
 		if m.events {
 			least = minEvents
 		}
 		if m.name == Cost {
-			systematic = billError
+			bias = billError
 		}
 		e, k := sample(edited, m.relevant, m.of, m.by), sample(control, m.relevant, m.of, m.by)
-		c.Measures = append(c.Measures, measure(m.name, e, k, least, systematic))
+		c.Measures = append(c.Measures, measure(m.name, e, k, least, bias))
 	}
 	worst := 0.0
 	for _, s := range edited {
@@ -185,15 +186,16 @@ func (c *Comparison) Of(name string) *Measure {
 
 // group has the pairs of a measure's numerators and denominators in one group.
 type group struct {
-	pairs  [][2]float64
-	of, by float64 // their sums
+	pairs   [][2]float64
+	of, by  float64 // their sums
+	squares float64 // the sum of the squared denominators
 }
 
 func sample(all []*Session, relevant func(*Session) bool, of, by func(*Session) float64) (g group) {
 	for _, s := range all {
 		if relevant == nil || relevant(s) {
 			g.pairs = append(g.pairs, [2]float64{of(s), by(s)})
-			g.of, g.by = g.of+of(s), g.by+by(s)
+			g.of, g.by, g.squares = g.of+of(s), g.by+by(s), g.squares+by(s)*by(s)
 		}
 	}
 	return g
@@ -225,25 +227,34 @@ func (g *group) variance() (variance, freedom float64) {
 	return (n - 1) / n * squares, 2 * n / max(kurtosis-1, 2)
 }
 
-// measure compares a ratio in both groups. systematic is an error, as a share, that more sessions do not reduce.
-func measure(name string, edited, control group, least, systematic float64) Measure {
+// missing returns the variance of the ratio as a prediction for the sessions of both groups, where
+// variance is that for further sessions. The deviation of a session from the ratio is taken to be
+// proportional to its denominator.
+func (g *group) missing(variance float64, other *group) float64 {
+	own, others := g.by/(g.by+other.by), other.by/(g.by+other.by)
+	return variance * (others*others + own*own*other.squares/g.squares)
+}
+
+// measure compares a ratio in both groups. bias is the error of the edited group's denominators, as a share,
+// give or take as much.
+func measure(name string, edited, control group, least, bias float64) Measure {
 	m := Measure{Name: name, Edited: edited.ratio(), Control: control.ratio()}
 	if len(edited.pairs) < minSessions || len(control.pairs) < minSessions || edited.of <= least || control.of <= least {
 		return m
 	}
 	ve, fe := edited.variance()
 	vc, fc := control.variance()
-	ne, nc := float64(len(edited.pairs)), float64(len(control.pairs))
-	n := ne + nc
-	v := ve*(1-ne/n) + vc*(1-nc/n) + 2*math.Sqrt(ve*ne*vc*nc)/n
-	half := quantile(ve, vc, fe, fc)*math.Sqrt(v) + systematic
+	ve, vc = edited.missing(ve, &control), control.missing(vc, &edited)
+	// Both errors go together at worst, so that the standard errors add up.
+	half := math.Hypot(quantile(ve, vc, fe, fc)*(math.Sqrt(ve)+math.Sqrt(vc)), bias)
 	if math.IsNaN(half) || math.IsInf(half, 0) { // all of a sum is one session's
 		return m
 	}
 	change := m.Edited / m.Control
-	m.Known, m.Change, m.Low, m.High = true, change-1, change*math.Exp(-half)-1, change*math.Exp(half)-1
+	m.Known, m.Change = true, change-1
+	m.Low, m.High = change*math.Exp(-bias-half)-1, change*math.Exp(-bias+half)-1
 	if wide := (m.High - m.Low) / 2 / margin; wide > 1 {
-		m.Needed = int(math.Ceil(n * (wide*wide - 1)))
+		m.Needed = int(math.Ceil(float64(len(edited.pairs)+len(control.pairs)) * (wide*wide - 1)))
 	}
 	return m
 }

@@ -43,6 +43,8 @@ type drive struct {
 	plain    *pricing.Simulator
 	baseline baseline
 	asked    func(*Asked)
+	change   func(*recording.Conversation, *pricing.Profile, int, []byte) ([]byte, error) // see [Options]
+	number   int                                                                          // of the next request
 	known    *wire.Known
 	before   []wire.Hash // the blocks of the previous request
 	now      time.Time
@@ -162,6 +164,12 @@ func noCalls(t *recording.Trace, err error) error {
 
 func (d *drive) send(ctx context.Context, r *request) error {
 	var err error
+	if d.change != nil {
+		if r.body, err = d.change(d.conversation, &d.profile, d.number, r.body); err != nil {
+			return err
+		}
+	}
+	d.number++
 	r.view, err = wire.Parse(d.profile.Format, r.body, func(wire.Hash) *wire.Known { return d.known })
 	if err != nil {
 		return fmt.Errorf("replay: the body it built: %w", err)

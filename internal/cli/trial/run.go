@@ -63,6 +63,9 @@ type Options struct {
 	// need and record are those of the conversation at hand.
 	need   *pipeline.NeedModel
 	record func(*audit.Record)
+	// Change, if set, returns the body that the client sends in place of a request's, by the number of
+	// the request in its conversation, from 0 on.
+	Change func(c *recording.Conversation, p *pricing.Profile, number int, body []byte) ([]byte, error)
 	// Asked, if set, receives each request as the client sends it, on the goroutine of its conversation.
 	Asked func(*Asked)
 	// Watch, if set, receives each finished request, on the goroutine of its conversation.
@@ -218,7 +221,7 @@ func (d *drive) replay(ctx context.Context, o *Options) (err error) {
 			return err
 		}
 	}
-	d.asked = o.Asked
+	d.asked, d.change = o.Asked, o.Change
 	if o.Record != nil {
 		options.record = func(r *audit.Record) { o.Record(d.conversation, r) }
 	}

@@ -195,7 +195,7 @@ func (r *request) said() int {
 func (r *request) forgetThinking(message int) {
 	m := &r.View.Messages[message]
 	for i := int(m.First) - r.View.System; i < int(m.End)-r.View.System; i++ {
-		if content.IsThinking(&r.Blocks[i]) && r.removable(i) {
+		if r.Blocks[i].IsThinking() && r.removable(i) {
 			r.States[i].Edit = &sessioncache.Edit{Stage: stage.Expand, Op: wire.OpRemove}
 		}
 	}

@@ -281,7 +281,7 @@ func (q *planning) needless(r *request, e estimator) {
 // responses, and texts that only announce a call.
 func (r *request) needless(i int) int {
 	switch {
-	case content.IsThinking(&r.Blocks[i]):
+	case r.Blocks[i].IsThinking():
 		return r.foldable(i)
 	case r.o.StripNarration.Mode != stage.Off && r.announces(i):
 		return r.Blocks[i].Span.Len()

@@ -144,7 +144,7 @@ func foldedAs(h *content.History, i int) int {
 // Need raises the need of a block by the missed texts of its file.
 func (g *Misses) Need(h *content.History, i int, need float64) float64 {
 	for _, file := range g.files {
-		if file != 0 && file == h.States[i].File && !content.IsThinking(&h.Blocks[i]) {
+		if file != 0 && file == h.States[i].File && !h.Blocks[i].IsThinking() {
 			need *= 2
 		}
 	}

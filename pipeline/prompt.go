@@ -50,13 +50,9 @@ type sizing struct {
 // estimate estimates the lengths of the client's prompt and of the sent prompt, and sums up edits
 // whose saving is told in tokens.
 func (r *request) estimate() {
-	var original sessioncache.Sizes
+	original := sessioncache.Sizes(r.View.Sizes())
 	s, p, l := &r.sizing, r.prompt, r.match.Conversation
-	*s = sizing{}
-	for i := range r.View.Blocks {
-		original[r.View.Blocks[i].Kind] += r.View.Blocks[i].Span.Len()
-	}
-	s.sent = original
+	*s = sizing{sent: original}
 	for i := r.Known; i < len(r.Blocks); i++ {
 		s.grown[r.Blocks[i].Kind] += r.Blocks[i].Span.Len()
 	}
@@ -474,7 +470,7 @@ func (r *request) bound() bool {
 		return false
 	}
 	for i := range r.Blocks {
-		if content.IsThinking(&r.Blocks[i]) {
+		if r.Blocks[i].IsThinking() {
 			return true
 		}
 	}

@@ -106,6 +106,12 @@ func (l *Conversation) chain() []wire.Block {
 	return l.known.Chain()
 }
 
+// common returns the number of blocks that a request has in common with the conversation.
+func (l *Conversation) common(v *wire.View) int {
+	known := v.Shared(l.known)
+	return known + CommonBlocks(v.MessageBlocks()[known:], l.chain()[known:])
+}
+
 // supersededBy reports whether a request with n common blocks takes the conversation's place: it
 // continues the conversation, or differs only after the last answer.
 func (l *Conversation) supersededBy(v *wire.View, n int) bool {
@@ -132,7 +138,7 @@ func (l *Conversation) spoken(v *wire.View, n int) int {
 	for i := int(m.First) - v.System; i < int(m.End)-v.System; i++ {
 		if i < n && l.States[i].Edit != nil && l.States[i].Edit.Op == wire.OpRemove {
 			out = min(out, i)
-		} else if k := blocks[i].Kind; k != wire.KindThinking && k != wire.KindRedactedThinking {
+		} else if !blocks[i].IsThinking() {
 			return n
 		}
 	}

@@ -201,7 +201,7 @@ func (x *Transaction) compare(t *wire.Turn, calls []wire.Usage, rules *pricing.R
 		return bill
 	}
 	r := billedRequest{
-		View: x.req.View, States: x.req.States, Edited: x.req.edited, Start: x.req.start, Rules: rules,
+		View: x.req.View, States: x.req.States, Edited: x.req.entries, Start: x.req.start, Rules: rules,
 		Calibration: &x.req.session.Calibration, Cache: &x.req.session.Counterfactual,
 		Markers: x.Prompt.Markers, Marked: x.req.marking.translated, Diverged: x.before.diverged, Previous: x.before.previous,
 	}

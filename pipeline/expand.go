@@ -380,7 +380,7 @@ func (c *Answerer) Writes(name string) bool {
 // contains.
 func (c *Answerer) Marks() *intercept.Marks {
 	var texts []string
-	for _, i := range c.x.req.edited {
+	for _, i := range c.x.req.entries {
 		if e := c.x.req.States[i].Edit; marks(e) {
 			texts = marksIn(texts, e, intercept.Plain(string(e.Value)))
 		}

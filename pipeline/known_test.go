@@ -41,7 +41,7 @@ func TestKnownBlocks(t *testing.T) {
 				s.turn(i, fmt.Sprintf("/src/file%d.go", random.IntN(8)), long(fmt.Sprint("f", random.IntN(8))))
 				x := s.send(wire.Turn{Text: "unrelated words", Done: random.IntN(8) > 0})
 				checkKnown(t, &x.req)
-				edited += len(x.req.edited)
+				edited += len(x.req.entries)
 			}
 		}
 		if edited == 0 {
@@ -74,7 +74,7 @@ func TestKnownBlocksRecorded(t *testing.T) {
 
 func checkKnown(t *testing.T, r *request) {
 	t.Helper()
-	var edited []int32
+	var entries []int32
 	var sent sessioncache.Sizes
 	for i := range r.View.Blocks[:r.View.System] {
 		sent[r.View.Blocks[i].Kind] += r.View.Blocks[i].Span.Len()
@@ -83,8 +83,8 @@ func checkKnown(t *testing.T, r *request) {
 	for i := range r.Blocks {
 		s := &r.States[i]
 		sent[r.Blocks[i].Kind] += r.Sent(i)
-		if s.Edit != nil || s.Inserted != nil {
-			edited = append(edited, int32(i))
+		if s.Edit != nil || s.Inserted != nil || s.Missed {
+			entries = append(entries, int32(i))
 		}
 		if s.Inserted != nil {
 			sent[wire.KindToolResult] += s.Inserted.Size()
@@ -99,8 +99,8 @@ func checkKnown(t *testing.T, r *request) {
 	if r.offer.expand == expandDeclared {
 		sent[wire.KindToolDef] += len(r.expandDefinition())
 	}
-	if !slices.Equal(r.edited, edited) {
-		t.Errorf("edited blocks: got %v, want %v", r.edited, edited)
+	if !slices.Equal(r.entries, entries) {
+		t.Errorf("entries: got %v, want %v", r.entries, entries)
 	}
 	if r.sizing.sent != sent {
 		t.Errorf("sizes: got %v, want %v", r.sizing.sent, sent)

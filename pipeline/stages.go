@@ -460,7 +460,7 @@ func (x *Transaction) Unread(f func(block wire.Hash, text string) bool) {
 // compressed sums up the compressed texts. The session is locked.
 func (r *request) compressed() (c Compressed) {
 	e, tokens := newEstimator(&r.session.Calibration, r.match.Conversation), 0.0
-	for _, i := range r.edited {
+	for _, i := range r.entries {
 		if edit := r.States[i].Edit; edit != nil && edit.Stage == stage.Compress {
 			c.Texts++
 			tokens += e.Tokens(r.Blocks[i].Kind, r.Blocks[i].Body.Len()-len(edit.Value))

@@ -24,6 +24,7 @@ type Conversation struct {
 	restored bool
 	here     bool     // the last request came to this process
 	claimed  bool     // no answer to the last request is known
+	entries  []int32  // see [Conversation.Entries]; nil if unknown
 	named    [2]named // digests of Reply and First
 
 	Ledger
@@ -91,6 +92,25 @@ func (l *Conversation) ID() int {
 // Restored reports whether the [BlockState] of each block must be derived again, except for its
 // edits and counters.
 func (l *Conversation) Restored() bool { return l.restored }
+
+// Entries returns the blocks of States with an entry in the ledger, see [BlockState.HasEntry], in order.
+// Some may have lost theirs since. The result must not be modified.
+func (l *Conversation) Entries() []int32 {
+	// Other processes change the entries of a restored conversation.
+	if l.entries != nil && !l.restored {
+		return l.entries
+	}
+	entries := []int32{}
+	for i := range l.States {
+		if l.States[i].HasEntry() {
+			entries = append(entries, int32(i))
+		}
+	}
+	return entries
+}
+
+// SetEntries sets the blocks with an entry after a change of States, nil if they are unknown.
+func (l *Conversation) SetEntries(entries []int32) { l.entries = entries }
 
 // Claimed reports whether no answer to the last request is known. That request belongs to another
 // process, or to one that has ended.
@@ -413,6 +433,9 @@ type BlockState struct {
 	// of an edit was not found.
 	Missed bool
 }
+
+// HasEntry reports whether the block has an edit, an insertion or a sign of a miss.
+func (s *BlockState) HasEntry() bool { return s.Edit != nil || s.Inserted != nil || s.Missed }
 
 // Trait recognises a block in an answer without its content, see the pipeline. It is a string,
 // since very many are kept and the garbage collector need not scan strings.

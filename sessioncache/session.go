@@ -357,7 +357,7 @@ func (s *Session) Commit(m Match, v *wire.View, states []BlockState) *Conversati
 	}
 	l.known, l.left, l.restored, l.claimed = v.Known(), false, false, false
 	l.Partial = v.Conversation.Partial
-	l.States = states
+	l.States, l.entries = states, nil
 	// Recipes need the bytes of the blocks, which are gone after the request.
 	if s.outlives.Load() {
 		DescribeBlocks(v, states)
@@ -464,7 +464,8 @@ func (s *Session) size() int64 {
 	}
 	for _, conversations := range [...][]*Conversation{s.conversations, s.pending} {
 		for _, l := range conversations {
-			n += int(unsafe.Sizeof(*l)) + cap(l.Ends)*endSize + cap(l.States)*stateSize + cap(l.Tools) + len(l.Model)
+			n += int(unsafe.Sizeof(*l)) + cap(l.Ends)*endSize + cap(l.States)*stateSize + 4*cap(l.entries) + cap(l.Tools) +
+				len(l.Model)
 			if l.known != nil {
 				n += l.known.Size()
 			}

@@ -269,7 +269,7 @@ func (b *Background) Commit(u wire.Usage) bool {
 func (b *Background) Texts() []Block { return b.texts }
 
 // needless lists the blocks that no request needs any more, of any size.
-func (q *planning) needless(r *request, e *estimator) {
+func (q *planning) needless(r *request, e estimator) {
 	for i := range q.in.Blocks {
 		if free := r.needless(i); free > 0 {
 			b := &q.in.Blocks[i]

@@ -119,20 +119,22 @@ func (r *request) listEntries() {
 	r.entries = entries
 }
 
-// estimator converts bytes of a conversation to tokens. It holds the tokens per byte.
-type estimator [wire.Kinds]float64
+// estimator converts bytes of a conversation to tokens.
+type estimator struct {
+	calibration *sessioncache.Calibration
+	rate        float64
+}
 
-// newEstimator returns the estimator of a conversation, l nil for a new one. The session must be locked.
-func newEstimator(c *sessioncache.Calibration, l *sessioncache.Conversation) *estimator {
-	e, rate := new(estimator), returnRate(l)
-	for k := range e {
-		e[k] = rate * c.PerByte(wire.Kind(k))
-	}
-	return e
+// newEstimator returns the estimator of a conversation, l nil for a new one. The session must be
+// locked during its use.
+func newEstimator(c *sessioncache.Calibration, l *sessioncache.Conversation) estimator {
+	return estimator{c, returnRate(l)}
 }
 
 // Tokens estimates the tokens of some bytes in a kind of block.
-func (e *estimator) Tokens(k wire.Kind, bytes int) float64 { return e[k] * float64(bytes) }
+func (e estimator) Tokens(k wire.Kind, bytes int) float64 {
+	return e.rate * e.calibration.PerByte(k) * float64(bytes)
+}
 
 // returnRate corrects estimates by the actual size of the conversation's last prompt.
 func returnRate(l *sessioncache.Conversation) float64 {

@@ -5,7 +5,6 @@ package pipeline
 
 import (
 	"bytes"
-	"encoding/binary"
 	"slices"
 	"sync"
 	"time"
@@ -202,7 +201,7 @@ func (x *Transaction) compare(t *wire.Turn, calls []wire.Usage, rules *pricing.R
 		return bill
 	}
 	r := billedRequest{
-		View: x.req.View, States: x.req.States, Edited: x.req.edited, Start: x.req.start, Rules: rules,
+		View: x.req.View, States: x.req.States, Edited: x.req.entries, Start: x.req.start, Rules: rules,
 		Calibration: &x.req.session.Calibration, Cache: &x.req.session.Counterfactual,
 		Markers: x.Prompt.Markers, Marked: x.req.marking.translated, Previous: x.before.previous,
 		// The client's own order of tools would have read nothing.
@@ -336,7 +335,7 @@ func (x *Transaction) writes() int {
 		return writesNothing
 	}
 	marks := [][]byte{v.Bytes(v.Caching.AutoMarker)}
-	for i := range v.Blocks {
+	for i := range v.Marked() {
 		marks = append(marks, v.Bytes(v.Blocks[i].Marker))
 	}
 	found := writesNothing
@@ -400,18 +399,18 @@ type previousTurn struct {
 }
 
 // counterfactual returns the simulated usage of the client's own bytes in place of u, and stores
-// their cache entries. The simulation uses the client's blocks, markers and clock. front is a hash
-// of the prompt before the first message block, 0 if there is none.
+// their cache entries. The simulation uses the client's blocks, markers and clock. prefix is a hash
+// of the prompt up to its first message block, 0 if there is none.
 func counterfactual(r billedRequest, u wire.Usage) (client wire.Usage, prefix uint64) {
 	s := newSimulation(r)
 	defer func() {
-		*s = simulation{points: s.points[:0], marks: s.marks[:0]}
+		*s = simulation{points: s.points[:0], runs: s.runs[:0], marks: s.marks[:0]}
 		simulations.Put(s)
 	}()
 	// Token counts are the reported ones plus the estimate of the removed tokens.
 	s.total = u.Prompt() + r.Removed
 	switch {
-	case len(s.points) == 0:
+	case s.end == 0:
 		client.Uncached = s.total
 	case r.Rules.Regime == pricing.Markers || r.Rules.Regime == pricing.Breakpoints:
 		client = s.billMarkers(u)
@@ -419,32 +418,40 @@ func counterfactual(r billedRequest, u wire.Usage) (client wire.Usage, prefix ui
 		client = s.billPrefix()
 	}
 	client.Output, client.Reported = u.Output, true
-	if s.prefix < len(s.points) {
-		prefix = s.points[s.prefix].prefix
-	}
-	return client, prefix
+	return client, s.prefix
 }
 
-// simulation is one client request as the upstream's cache would see it.
+// simulation is one client request as the upstream's cache would see it. Places in the prompt are
+// numbers of blocks of the request before them.
 type simulation struct {
-	request billedRequest
-	points  []point // one for each block in the prompt
-	marks   []ask   // the entries that the client asks for, in order
-	prefix  int     // positions of tools and system prompt
-	edited  int     // positions before the first edit
-	total   int64
+	request  billedRequest
+	weights  [wire.Kinds]float64 // estimated tokens per byte
+	stripped int32               // thinking before this message is not part of the prompt
+	points   []point             // the end of each block; in a run of messages not before readRun
+	runs     []simulatedRun      // the runs of messages with a summary
+	marks    []ask               // the entries that the client asks for, in order
+	system   int                 // the end of tools and system prompt
+	edited   int                 // the first edit, or the end
+	end      int
+	prefix   uint64 // hash of the prompt up to its first message block
+	total    int64
 }
 
 // point is the end of a block.
 type point struct {
 	prefix uint64  // hash of the prompt up to here
 	size   float64 // estimated tokens up to here
-	blocks int     // blocks of the request up to here
-	kind   wire.Kind
+	sent   bool    // the block is part of the prompt
+}
+
+// simulatedRun is a run of messages with a summary.
+type simulatedRun struct {
+	start point // the end of the block before it
+	read  bool  // its blocks have points
 }
 
 type ask struct {
-	at   int // position
+	at   int
 	long bool
 }
 
@@ -453,68 +460,144 @@ var simulations = sync.Pool{New: func() any { return new(simulation) }}
 func newSimulation(r billedRequest) *simulation {
 	v := r.View
 	s := simulations.Get().(*simulation)
-	s.request, s.edited = r, -1
-	var weights [wire.Kinds]float64
-	for k := range weights {
-		weights[k] = r.Calibration.PerByte(wire.Kind(k))
+	s.request, s.edited = r, len(v.Blocks)
+	for k := range s.weights {
+		s.weights[k] = r.Calibration.PerByte(wire.Kind(k))
 	}
-	stripped := int32(0)
 	// Such providers drop the thinking before the last human prompt.
 	if !r.Rules.KeepsThinking && r.Rules.Regime != pricing.KV {
-		stripped = lastPrompt(v)
+		s.stripped = lastPrompt(v)
 	}
-	prefix, size := content.Hash(v.Model), 0.0
-	edited := r.Edited
-	s.points = slices.Grow(s.points, len(v.Blocks))
-	for i := range v.Blocks {
+	s.points = slices.Grow(s.points, len(v.Blocks))[:len(v.Blocks)]
+	at, _ := s.read(0, v.System, point{prefix: content.Hash(v.Model)})
+	if v.System < len(v.Blocks) {
+		at.prefix = wire.Chain(at.prefix, salt(v, r.Rules))
+	}
+	for n := range v.Summaries() {
+		s.runs = append(s.runs, simulatedRun{start: at})
+		at = s.passRun(n)
+	}
+	s.read(v.Run(len(s.runs)), len(v.Blocks), at)
+	for s.end = len(v.Blocks); s.end > 0 && !s.point(s.end).sent; s.end-- {
+	}
+	for s.system = v.System; s.system > 0 && !s.point(s.system).sent; s.system-- {
+	}
+	for n := v.System + 1; n <= s.end; n++ {
+		if p := s.point(n); p.sent {
+			s.prefix = p.prefix
+			break
+		}
+	}
+	for _, i := range r.Edited {
+		if at := v.System + int(i); r.States[i].Edit != nil && !s.drops(&v.Blocks[at]) {
+			s.edited = at
+			break
+		}
+	}
+	s.ask()
+	return s
+}
+
+// ask lists the entries that the client asks for.
+func (s *simulation) ask() {
+	r, v := &s.request, s.request.View
+	if r.Rules.Regime == pricing.Breakpoints && s.end > 0 {
+		s.marks = append(s.marks, ask{at: s.end})
+		return
+	}
+	for i := range v.Marked() {
+		if s.point(i + 1).sent {
+			s.marks = append(s.marks, ask{i + 1, r.Long || content.IsLong(v.Bytes(v.Blocks[i].Marker))})
+		}
+	}
+	for _, m := range r.Marks {
+		if v.Blocks[m.Block].Marker.Empty() && s.point(m.Block+1).sent {
+			s.marks = append(s.marks, ask{m.Block + 1, content.IsLong(m.Value)})
+		}
+	}
+	slices.SortStableFunc(s.marks, func(a, b ask) int { return a.at - b.at })
+	switch {
+	case s.end == 0:
+	case r.Marked:
+		s.marks = append(s.marks, ask{at: s.end})
+	case !v.Caching.AutoMarker.Empty():
+		s.marks = append(s.marks, ask{s.end, r.Long || content.IsLong(v.Bytes(v.Caching.AutoMarker))})
+	}
+}
+
+// drops reports whether the provider leaves a block out of the client's prompt.
+func (s *simulation) drops(b *wire.Block) bool {
+	return b.Message < s.stripped && b.IsThinking() || b.Has(wire.FlagDeferred)
+}
+
+// read computes the points of a range of blocks, from the end of the block before it. chain is the
+// [wire.Chain] of the range alone.
+func (s *simulation) read(from, to int, at point) (end point, chain uint64) {
+	r, v := &s.request, s.request.View
+	for i := from; i < to; i++ {
 		b := &v.Blocks[i]
-		if i == v.System {
-			s.prefix = len(s.points)
-			prefix = mix(prefix, salt(v, r.Rules))
-		}
-		var edit *sessioncache.Edit
-		if len(edited) > 0 && i-v.System == int(edited[0]) {
-			edit, edited = r.States[edited[0]].Edit, edited[1:]
-		}
-		if b.Message < stripped && content.IsThinking(b) || b.Has(wire.FlagDeferred) {
-			continue
-		}
-		hash, length := binary.LittleEndian.Uint64(b.Hash[:8]), b.Span.Len()
-		if edit != nil {
-			if s.edited < 0 {
-				s.edited = len(s.points)
-			}
-			if r.Sent {
-				if edit.Op == wire.OpRemove {
-					continue
-				}
+		hash, length := b.Hash.Short(), b.Span.Len()
+		at.sent = !s.drops(b)
+		if r.Sent && i >= v.System {
+			if edit := r.States[i-v.System].Edit; edit != nil {
+				at.sent = at.sent && edit.Op != wire.OpRemove
 				hash, length = xxhash.Sum64(edit.Value), length+len(edit.Value)-b.Body.Len()
 			}
 		}
-		prefix = mix(prefix, hash)
-		size += weights[b.Kind] * float64(length)
-		s.points = append(s.points, point{prefix, size, i + 1, b.Kind})
-		if !b.Marker.Empty() {
-			s.marks = append(s.marks, ask{len(s.points) - 1, r.Long || content.IsLong(v.Bytes(b.Marker))})
+		if at.sent {
+			at.prefix, chain = wire.Chain(at.prefix, hash), wire.Chain(chain, hash)
+			at.size += s.weights[b.Kind] * float64(length)
 		}
-		for _, m := range r.Marks {
-			if m.Block == i && b.Marker.Empty() {
-				s.marks = append(s.marks, ask{len(s.points) - 1, content.IsLong(m.Value)})
-			}
+		s.points[i] = at
+	}
+	return at, chain
+}
+
+// passRun returns the end of a run of messages, by its summary where that suffices. The prefix there
+// is a chain of the runs' own chains, so it does not depend on the way.
+func (s *simulation) passRun(n int) point {
+	v, at := s.request.View, s.runs[n].start
+	sum := &v.Summaries()[n]
+	first, end := int32(n*wire.RunLength), int32((n+1)*wire.RunLength)
+	if sum.Deferred || first < s.stripped && s.stripped < end || s.request.Sent && s.edits(n) {
+		return s.readRun(n)
+	}
+	chain, stripped := sum.Chain, end <= s.stripped
+	if stripped {
+		chain = sum.Spoken
+	}
+	at.prefix = wire.Chain(at.prefix, chain)
+	for k, bytes := range sum.Bytes {
+		if !stripped || k != int(wire.KindThinking) && k != int(wire.KindRedactedThinking) {
+			at.size += s.weights[k] * float64(bytes)
 		}
 	}
-	if s.edited < 0 {
-		s.edited = len(s.points)
+	return at
+}
+
+// edits reports whether any block of a run of messages has an edit.
+func (s *simulation) edits(n int) bool {
+	edited, v := s.request.Edited, s.request.View
+	i, _ := slices.BinarySearch(edited, int32(v.Run(n)-v.System))
+	return i < len(edited) && int(edited[i]) < v.Run(n+1)-v.System
+}
+
+// readRun computes the points of a run of messages, and returns its end.
+func (s *simulation) readRun(n int) point {
+	run, v := &s.runs[n], s.request.View
+	run.read = true
+	at, chain := s.read(v.Run(n), v.Run(n+1), run.start)
+	at.prefix = wire.Chain(run.start.prefix, chain)
+	return at
+}
+
+// point returns the end of the first n blocks, n > 0.
+func (s *simulation) point(n int) *point {
+	if run := int(s.request.View.Blocks[n-1].Message) / wire.RunLength; n > s.request.View.System && run < len(s.runs) &&
+		!s.runs[run].read {
+		s.readRun(run)
 	}
-	last := len(s.points) - 1
-	if r.Rules.Regime == pricing.Breakpoints && last >= 0 {
-		s.marks = append(s.marks[:0], ask{at: last})
-	} else if r.Marked && last >= 0 {
-		s.marks = append(s.marks, ask{at: last})
-	} else if !v.Caching.AutoMarker.Empty() && last >= 0 {
-		s.marks = append(s.marks, ask{last, r.Long || content.IsLong(v.Bytes(v.Caching.AutoMarker))})
-	}
-	return s
+	return &s.points[n-1]
 }
 
 // salt hashes other parameters that the upstream's cache of messages depends on.
@@ -531,22 +614,13 @@ func salt(v *wire.View, r *pricing.Rules) uint64 {
 		choice, v.Reply.Thinking, v.Reply.OutputConfig,
 		v.Conversation.ContextManagement,
 	} {
-		h = mix(h, xxhash.Sum64(v.Bytes(span)))
+		h = wire.Chain(h, xxhash.Sum64(v.Bytes(span)))
 	}
-	for i := range v.Blocks {
-		// The presence of media is part of the key.
-		if b := &v.Blocks[i]; b.Kind == wire.KindImage || b.Has(wire.FlagMedia) {
-			return h + 1
-		}
+	// The presence of media is part of the key.
+	if v.HasMedia() {
+		return h + 1
 	}
 	return h
-}
-
-// mix chains hashes.
-func mix(chain, next uint64) uint64 {
-	// A weak hash suffices: a client that provokes a collision only falsifies its own report.
-	chain = (chain ^ next) * 0x9e3779b97f4a7c15
-	return chain ^ chain>>29
 }
 
 // lastPrompt returns the index of the last human message. Some providers drop the thinking before
@@ -570,26 +644,25 @@ next:
 
 // found is a prefix in the cache.
 type found struct {
-	positions int
-	tokens    int64
+	blocks int
+	tokens int64
 }
 
-// tokens is the length of the first n positions. Between the found prefix and the end, it is in
+// tokens is the length of the first n blocks. Between the found prefix and the end, it is in
 // proportion to the estimates.
 func (s *simulation) tokens(n int, f found) int64 {
-	end := len(s.points)
-	if n >= end {
+	if n >= s.end {
 		return s.total
 	}
 	size := func(n int) float64 {
 		if n == 0 {
 			return 0
 		}
-		return s.points[n-1].size
+		return s.point(n).size
 	}
-	from, to := size(f.positions), size(end)
+	from, to := size(f.blocks), size(s.end)
 	rest := s.total - f.tokens
-	if n < f.positions || rest <= 0 || to <= from {
+	if n < f.blocks || rest <= 0 || to <= from {
 		f = found{}
 		from, rest = 0, s.total
 	}
@@ -604,8 +677,8 @@ func (s *simulation) billMarkers(u wire.Usage) wire.Usage {
 	best := -1
 	for i := range entries {
 		e := &entries[i]
-		n := s.position(e)
-		if n <= f.positions || !e.Live(at) || !s.reached(n, r) {
+		n := s.matched(e)
+		if n <= f.blocks || !e.Live(at) || !s.reached(n, r) {
 			continue
 		}
 		f, best = found{n, min(e.Tokens, s.total)}, i
@@ -620,11 +693,11 @@ func (s *simulation) billMarkers(u wire.Usage) wire.Usage {
 	}
 	long, last := f.tokens, f.tokens
 	for _, m := range s.marks {
-		end := s.tokens(m.at+1, f)
+		end := s.tokens(m.at, f)
 		if end < int64(r.MinTokens) {
 			continue
 		}
-		if m.at+1 > f.positions && end > last {
+		if m.at > f.blocks && end > last {
 			last = end
 			if m.long {
 				long = end
@@ -637,41 +710,37 @@ func (s *simulation) billMarkers(u wire.Usage) wire.Usage {
 	return wire.Usage{Read: f.tokens, Write1h: long - f.tokens, Write5m: last - long, Uncached: max(s.total-last, 0)}
 }
 
-// position returns the number of positions of an entry that is a prefix of the request, 0
-// otherwise.
-func (s *simulation) position(e *sessioncache.CounterfactualEntry) int {
-	// Points of removed blocks are missing, so the position can be smaller than the entry's number
-	// of blocks.
-	for n := min(e.Blocks, len(s.points)); n > 0; n-- {
-		p := &s.points[n-1]
-		if p.blocks == e.Blocks {
-			if p.prefix == e.Prefix {
-				return n
-			}
-			return 0
-		}
-		if p.blocks < e.Blocks {
-			return 0
-		}
+// matched returns the number of blocks of an entry that is a prefix of the request, 0 otherwise.
+func (s *simulation) matched(e *sessioncache.CounterfactualEntry) int {
+	if e.Blocks == 0 || e.Blocks > s.end {
+		return 0
 	}
-	return 0
+	if p := s.point(e.Blocks); !p.sent || p.prefix != e.Prefix {
+		return 0
+	}
+	return e.Blocks
 }
 
-// reached reports whether a breakpoint finds an entry of n positions.
+// reached reports whether a breakpoint finds an entry of n blocks.
 func (s *simulation) reached(n int, r *pricing.Rules) bool {
+	blocks := s.request.View.Blocks
 	for _, m := range s.marks {
-		if m.at+1 < n {
+		if m.at < n {
 			continue
 		}
 		if r.LookBack == 0 || r.Regime == pricing.Breakpoints {
 			return true
 		}
-		seen := 1
-		for i := m.at - 1; i >= n-1 && seen <= r.LookBack; i-- {
-			a, b := s.points[i].kind, s.points[i+1].kind
-			if !r.CollapseRuns || a != b || !a.Collapses() {
+		seen, last := 1, blocks[m.at-1].Kind
+		for i := m.at - 1; i >= n && seen <= r.LookBack; i-- {
+			if !s.point(i).sent {
+				continue
+			}
+			kind := blocks[i-1].Kind
+			if !r.CollapseRuns || kind != last || !kind.Collapses() {
 				seen++
 			}
+			last = kind
 		}
 		if seen <= r.LookBack {
 			return true
@@ -686,24 +755,19 @@ const granularity = 128
 // billPrefix reads the longest known prefix: the one shared with the previous request, or else with
 // another one of the session.
 func (s *simulation) billPrefix() wire.Usage {
-	r, last, end := s.request.Rules, &s.request.Previous, len(s.points)
+	r, last := s.request.Rules, &s.request.Previous
 	var f found
 	entries := s.request.Cache.Entries
 	for i := range entries {
 		e := &entries[i]
-		if n := s.position(e); n > f.positions && e.Live(s.request.Start) {
+		if n := s.matched(e); n > f.blocks && e.Live(s.request.Start) {
 			f = found{n, min(e.Tokens, s.total)}
 		}
 	}
-	if last.Common > 0 && s.prefix < end {
+	if last.Common > 0 && s.prefix != 0 {
 		// The cache knows every prefix of the last request if tools and system prompt are the same.
-		prefix := s.points[s.prefix].prefix
-		if last.Prefix == prefix && (r.TTL == 0 || last.Ago < r.TTL) {
-			n := s.prefix
-			for n < end && s.points[n].blocks <= s.request.View.System+last.Common {
-				n++
-			}
-			if n > f.positions {
+		if last.Prefix == s.prefix && (r.TTL == 0 || last.Ago < r.TTL) {
+			if n := min(s.request.View.System+last.Common, s.end); n > f.blocks {
 				f = found{n, s.tokens(n, f)}
 			}
 		}
@@ -719,30 +783,28 @@ func (s *simulation) billPrefix() wire.Usage {
 		read = read / granularity * granularity
 	}
 	ttl := r.Lifetime(false)
-	if s.prefix > 0 {
-		s.put(s.prefix-1, s.tokens(s.prefix, f), ttl)
+	if s.system > 0 {
+		s.put(s.system, s.tokens(s.system, f), ttl)
 	}
-	s.put(end-1, s.total, ttl)
+	s.put(s.end, s.total, ttl)
 	return wire.Usage{Read: read, Uncached: s.total - read}
 }
 
-// has reports whether a live entry ends at a position.
-func (s *simulation) has(at int) bool {
-	p := &s.points[at]
-	entries := s.request.Cache.Entries
+// has reports whether a live entry ends after n blocks.
+func (s *simulation) has(n int) bool {
+	entries, prefix := s.request.Cache.Entries, s.point(n).prefix
 	for i := range entries {
 		e := &entries[i]
-		if e.Prefix == p.prefix && e.Blocks == p.blocks {
+		if e.Prefix == prefix && e.Blocks == n {
 			return e.Live(s.request.Start)
 		}
 	}
 	return false
 }
 
-func (s *simulation) put(at int, tokens int64, ttl time.Duration) {
-	p := &s.points[at]
+func (s *simulation) put(n int, tokens int64, ttl time.Duration) {
 	s.request.Cache.Put(sessioncache.CounterfactualEntry{
-		Prefix: p.prefix, Blocks: p.blocks, Tokens: tokens,
+		Prefix: s.point(n).prefix, Blocks: n, Tokens: tokens,
 		At: s.request.Start, TTL: ttl,
 	})
 }

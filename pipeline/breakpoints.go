@@ -5,6 +5,7 @@ package pipeline
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
@@ -33,12 +34,7 @@ func (r *request) breakpoints() {
 	if len(r.View.Raw)/2 < r.rules.MinTokens {
 		return
 	}
-	marked := make([]int, 0, 8) // view indices of the client's markers
-	for i := range r.View.Blocks {
-		if !r.View.Blocks[i].Marker.Empty() {
-			marked = append(marked, i)
-		}
-	}
+	marked := slices.AppendSeq(make([]int, 0, 8), r.View.Marked()) // view indices of the client's markers
 	free := r.rules.Markers - len(marked)
 	if !r.View.Caching.AutoMarker.Empty() {
 		free--
@@ -89,10 +85,8 @@ func (r *request) explicit() {
 		return
 	}
 	free := r.rules.Markers - 1
-	for i := range r.View.Blocks {
-		if !r.View.Blocks[i].Marker.Empty() {
-			free--
-		}
+	for range r.View.Marked() {
+		free--
 	}
 	i := r.frontier() - 1
 	for i >= 0 && !r.View.Markable(&r.Blocks[i]) {
@@ -223,8 +217,8 @@ func chosen(v *wire.View) bool {
 		open = open || len(marker) > 0
 		return bytes.Contains(marker, []byte(`"ttl"`))
 	}
-	for i := range v.Blocks {
-		if m := v.Blocks[i].Marker; !m.Empty() && names(v.Bytes(m)) {
+	for i := range v.Marked() {
+		if names(v.Bytes(v.Blocks[i].Marker)) {
 			return true
 		}
 	}
@@ -235,12 +229,11 @@ var longTTL = wire.Member{Name: "ttl", Value: []byte(`"1h"`)}
 
 // lengthened appends the edits that give the client's own markers the long lifetime.
 func (r *request) lengthened(edits []wire.Edit) []wire.Edit {
-	for i := range r.View.Blocks {
-		m := r.View.Blocks[i].Marker
-		if m.Empty() || i >= r.View.System && r.Removed(i-r.View.System) {
+	for i := range r.View.Marked() {
+		if i >= r.View.System && r.Removed(i-r.View.System) {
 			continue
 		}
-		if value, err := wire.Patch(r.View.Bytes(m), longTTL); err == nil {
+		if value, err := wire.Patch(r.View.Bytes(r.View.Blocks[i].Marker), longTTL); err == nil {
 			edits = append(edits, wire.Edit{Block: i, Op: wire.OpMark, Value: value})
 		}
 	}

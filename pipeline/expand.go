@@ -194,7 +194,7 @@ func (r *request) said() int {
 func (r *request) forgetThinking(message int) {
 	m := &r.View.Messages[message]
 	for i := int(m.First) - r.View.System; i < int(m.End)-r.View.System; i++ {
-		if content.IsThinking(&r.Blocks[i]) && r.removable(i) {
+		if r.Blocks[i].IsThinking() && r.removable(i) {
 			r.States[i].Edit = &sessioncache.Edit{Stage: stage.Expand, Op: wire.OpRemove}
 		}
 	}
@@ -356,7 +356,7 @@ func (c *Answerer) Writes(name string) bool {
 // contains.
 func (c *Answerer) Marks() *intercept.Marks {
 	var texts []string
-	for _, i := range c.x.req.edited {
+	for _, i := range c.x.req.entries {
 		if e := c.x.req.States[i].Edit; marks(e) {
 			texts = marksIn(texts, e, intercept.Plain(string(e.Value)))
 		}

@@ -252,6 +252,7 @@ func (b *Background) Commit(u wire.Usage) bool {
 	for i, e := range b.folds {
 		l.States[i].Edit = e
 	}
+	l.SetEntries(nil)
 	l.Settled = b.hot
 	l.Removed += float64(b.Removed)
 	l.Ends.Cut(b.prefix)
@@ -281,7 +282,7 @@ func (q *planning) needless(r *request, e estimator) {
 // responses, and texts that only announce a call.
 func (r *request) needless(i int) int {
 	switch {
-	case content.IsThinking(&r.Blocks[i]):
+	case r.Blocks[i].IsThinking():
 		return r.foldable(i)
 	case r.o.StripNarration.Mode != stage.Off && r.announces(i):
 		return r.Blocks[i].Span.Len()

@@ -6,12 +6,14 @@ package pipeline
 import (
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
@@ -41,7 +43,7 @@ func TestKnownBlocks(t *testing.T) {
 				s.turn(i, fmt.Sprintf("/src/file%d.go", random.IntN(8)), long(fmt.Sprint("f", random.IntN(8))))
 				x := s.send(wire.Turn{Text: "unrelated words", Done: random.IntN(8) > 0})
 				checkKnown(t, &x.req)
-				edited += len(x.req.edited)
+				edited += len(x.req.entries)
 			}
 		}
 		if edited == 0 {
@@ -72,9 +74,131 @@ func TestKnownBlocksRecorded(t *testing.T) {
 	}
 }
 
+// TestKeptState: a conversation with the state kept from its last requests is decided and billed like
+// one that is examined from the beginning each time: with rewinds, forks, changed messages, a new
+// start from a summary, pauses, requests that end in another order, and lost answers.
+func TestKeptState(t *testing.T) {
+	for _, o := range []Options{
+		{Planner: Planner{Need: hardly}}, {Policy: Eager}, {Policy: Observe, Planner: Planner{Need: hardly}},
+	} {
+		for _, rules := range []pricing.Rules{keeping, binding, stripping} {
+			edited := 0
+			for seed := range uint64(4) {
+				random := rand.New(rand.NewPCG(49, seed))
+				kept, scratch := newScript(t, o, rules), newScript(t, o, rules)
+				kept.prompt("Fix the bug.")
+				kept.head = `"max_tokens":9,`
+				var known *wire.Known
+				for i := range 70 {
+					switch random.IntN(24) {
+					case 0: // a rewind, or a fork
+						kept.messages = kept.messages[:1+2*random.IntN(len(kept.messages)/2+1)]
+					case 1: // a changed message
+						at := random.IntN(len(kept.messages))
+						kept.messages[at] = strings.Replace(kept.messages[at], " of the ", " of a ", 1)
+					case 2: // the cache is cold
+						kept.now = kept.now.Add(time.Hour)
+					case 3:
+						kept.final("Done.")
+						kept.prompt("Go on.")
+					case 4:
+						if len(kept.messages) > 60 {
+							kept.messages = nil
+							kept.prompt("This is a summary of the conversation.")
+						}
+					}
+					kept.turn(i, fmt.Sprintf("/src/file%d.go", random.IntN(8)), long(fmt.Sprint("f", random.IntN(8))), "thought")
+					bodies := []string{kept.body()}
+					if random.IntN(6) == 0 { // another request before the answer to the first
+						kept.turn(100+i, "/src/other.go", long("other"))
+						bodies = append(bodies, kept.body())
+					}
+					at, later, fate := kept.now, random.IntN(2), random.IntN(8)
+					serve := func(s *script, recall func(wire.Hash) *wire.Known) (told []string) {
+						var open []*Transaction
+						for _, body := range bodies {
+							v, err := wire.Parse(s.format, []byte(body), recall)
+							if err != nil {
+								t.Fatal(err)
+							}
+							if recall == nil {
+								s.s.Lock()
+								for id := range 100 {
+									if l := s.s.Conversation(id); l != nil {
+										l.SetEntries(nil)
+									}
+								}
+								s.s.Unlock()
+							} else {
+								known = v.Known()
+							}
+							x := s.p.Begin(v, s.s, at)
+							checkKnown(t, &x.req)
+							checkSimulation(t, &x.req)
+							edited += len(x.req.entries)
+							open = append(open, x)
+						}
+						if later == 1 {
+							slices.Reverse(open)
+						}
+						for _, x := range open {
+							told = append(told, string(x.Prompt.Body), fmt.Sprintf("%+v %d", x.Decision, x.Prompt.SentTokens))
+							if fate == 0 {
+								x.Abandon()
+								continue
+							}
+							n := int64(len(x.Prompt.Body) / 4)
+							answer := wire.Turn{
+								Text: "unrelated words", Done: true,
+								Usage: wire.Usage{Read: n * 3 / 4, Write5m: n - n*3/4, Output: 9, Reported: true},
+							}
+							x.Commit(&answer, at.Add(time.Second))
+							told = append(told, fmt.Sprintf("%+v %+v", x.Bill(nil), x.Lesson))
+							x.Close()
+						}
+						return told
+					}
+					got := serve(kept, func(wire.Hash) *wire.Known { return known })
+					if want := serve(scratch, nil); !slices.Equal(got, want) {
+						t.Fatalf("%s, seed %d, request %d: got\n%.300q\nwant\n%.300q", o.Policy, seed, i, got, want)
+					}
+					kept.now = at.Add(10 * time.Second)
+				}
+			}
+			if edited == 0 {
+				t.Errorf("%s: nothing was edited", o.Policy)
+			}
+		}
+	}
+}
+
+// stripping are the rules of a provider that drops the thinking of earlier tasks.
+var stripping = func() pricing.Rules {
+	r := keeping
+	r.KeepsThinking = false
+	return r
+}()
+
+// checkSimulation: a run of messages ends alike by its summary and by its blocks.
+func checkSimulation(t *testing.T, r *request) {
+	t.Helper()
+	for _, sent := range []bool{false, true} {
+		s := newSimulation(billedRequest{
+			View: r.View, States: r.States, Edited: r.entries, Rules: &r.rules, Calibration: &r.session.Calibration,
+			Cache: new(sessioncache.CounterfactualCache), Sent: sent,
+		})
+		for n := range s.runs {
+			got, want := s.passRun(n), s.readRun(n)
+			if got.prefix != want.prefix || math.Abs(got.size-want.size) > 1e-6*want.size {
+				t.Errorf("run %d, sent %t: got %+v, want %+v", n, sent, got, want)
+			}
+		}
+	}
+}
+
 func checkKnown(t *testing.T, r *request) {
 	t.Helper()
-	var edited []int32
+	var entries []int32
 	var sent sessioncache.Sizes
 	for i := range r.View.Blocks[:r.View.System] {
 		sent[r.View.Blocks[i].Kind] += r.View.Blocks[i].Span.Len()
@@ -83,8 +207,8 @@ func checkKnown(t *testing.T, r *request) {
 	for i := range r.Blocks {
 		s := &r.States[i]
 		sent[r.Blocks[i].Kind] += r.Sent(i)
-		if s.Edit != nil || s.Inserted != nil {
-			edited = append(edited, int32(i))
+		if s.Edit != nil || s.Inserted != nil || s.Missed {
+			entries = append(entries, int32(i))
 		}
 		if s.Inserted != nil {
 			sent[wire.KindToolResult] += s.Inserted.Size()
@@ -99,8 +223,8 @@ func checkKnown(t *testing.T, r *request) {
 	if r.offer.expand == expandDeclared {
 		sent[wire.KindToolDef] += len(r.expandDefinition())
 	}
-	if !slices.Equal(r.edited, edited) {
-		t.Errorf("edited blocks: got %v, want %v", r.edited, edited)
+	if !slices.Equal(r.entries, entries) {
+		t.Errorf("entries: got %v, want %v", r.entries, entries)
 	}
 	if r.sizing.sent != sent {
 		t.Errorf("sizes: got %v, want %v", r.sizing.sent, sent)

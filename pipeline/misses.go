@@ -49,12 +49,24 @@ func (r *request) findMisses() {
 	// Under observe, where no fold was sent, these are rereads and failed edits of text that would have been
 	// folded. The planner heeds them all the same: sent folds would have met them.
 	h, g, l := &r.History, &r.misses, r.match.Conversation
-	for i := range h.States {
+	count := func(s *sessioncache.BlockState) {
+		if s.Missed {
+			g.missed++
+			g.files = append(g.files, s.File)
+		}
+	}
+	for _, i := range r.entries {
+		if content.Folded(h.States[i].Edit) {
+			g.folded++
+		}
+		count(&h.States[i])
+	}
+	for i := h.Known; i < len(h.States); i++ {
 		s := &h.States[i]
 		if content.Folded(s.Edit) {
 			g.folded++
 		}
-		if i >= h.Known && h.Blocks[i].Kind == wire.KindToolResult && g.folded > 0 {
+		if h.Blocks[i].Kind == wire.KindToolResult && g.folded > 0 {
 			switch {
 			case rereads(h, i):
 				s.Missed = true
@@ -64,10 +76,7 @@ func (r *request) findMisses() {
 				g.Fresh.Failed++
 			}
 		}
-		if s.Missed {
-			g.missed++
-			g.files = append(g.files, s.File)
-		}
+		count(s)
 	}
 	for _, n := range l.Expanded {
 		g.missed += int(n)
@@ -144,7 +153,7 @@ func foldedAs(h *content.History, i int) int {
 // Need raises the need of a block by the missed texts of its file.
 func (g *Misses) Need(h *content.History, i int, need float64) float64 {
 	for _, file := range g.files {
-		if file != 0 && file == h.States[i].File && !content.IsThinking(&h.Blocks[i]) {
+		if file != 0 && file == h.States[i].File && !h.Blocks[i].IsThinking() {
 			need *= 2
 		}
 	}

@@ -105,15 +105,12 @@ func (r *NeedScratch) Clear() bool {
 	return true
 }
 
-// of returns the index of a file in the store.
-func (r *NeedScratch) of(path uint64) int32 {
-	i, ok := r.files[path]
-	if !ok {
-		i = int32(len(r.store))
+// add adds a file to the store.
+func (r *NeedScratch) add(path uint64) {
+	if _, ok := r.files[path]; !ok {
+		r.files[path] = int32(len(r.store))
 		r.store = append(r.store, file{})
-		r.files[path] = i
 	}
-	return i
 }
 
 // Appraise characterizes each wanted block, all if wanted is nil. The result is valid until the
@@ -124,7 +121,7 @@ func (r *NeedScratch) Appraise(h *content.History, wanted func(i int) bool) []Ap
 	if len(h.Blocks) == 0 {
 		return out
 	}
-	r.survey(h)
+	r.survey(h, wanted)
 	end := &h.States[len(h.States)-1]
 	for i := len(h.Blocks) - 1; i >= 0; i-- {
 		s, b := &h.States[i], &h.Blocks[i]
@@ -155,9 +152,15 @@ func shows(s *sessioncache.BlockState, b *wire.Block) bool {
 	return b.Kind == wire.KindToolResult && s.Class == sessioncache.ClassRead && !b.Has(wire.FlagError)
 }
 
-// survey walks the conversation from its beginning.
-func (r *NeedScratch) survey(h *content.History) {
+// survey walks the conversation from its beginning. Only the files of wanted blocks and edited files
+// matter.
+func (r *NeedScratch) survey(h *content.History, wanted func(i int) bool) {
 	r.habit, r.about = habit{}, content.Zeroed(r.about, len(h.States))
+	for i := range h.States {
+		if s := &h.States[i]; s.File != 0 && (changes(s, &h.Blocks[i]) || wanted == nil || wanted(i)) {
+			r.add(s.File)
+		}
+	}
 	var last uint64 // a result directly follows its call, about the same file
 	var at int32
 	for i := range h.States {
@@ -166,10 +169,15 @@ func (r *NeedScratch) survey(h *content.History) {
 			continue
 		}
 		if s.File != last {
-			last, at = s.File, r.of(s.File)
+			n, ok := r.files[s.File]
+			if last, at = s.File, n+1; !ok {
+				at = 0
+			}
 		}
-		r.about[i] = at + 1
-		f := &r.store[at]
+		if r.about[i] = at; at == 0 {
+			continue
+		}
+		f := &r.store[at-1]
 		if changes(s, b) {
 			if r.habit.edits++; f.calls > 0 && s.Turn-f.last >= rest {
 				r.habit.late++

@@ -11,6 +11,7 @@ package pipeline
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
@@ -210,9 +211,9 @@ type request struct {
 
 	// The edits, and the state of the steps that make them.
 	ledger ledger
-	// edited are the blocks with an edit or insertion, in order, from the estimate on. Some may have
-	// lost theirs since.
-	edited  []int32
+	// entries are the blocks with an entry in the ledger, in order: from the estimate on all, before
+	// it those of the last request. Some may have lost theirs since.
+	entries []int32
 	offer   offer
 	marking marking
 	// misses holds the missed folds.
@@ -307,10 +308,13 @@ func (r *request) begin(p *Pipeline, v *wire.View, s *sessioncache.Session, now 
 	var known []sessioncache.BlockState
 	if l != nil {
 		known = l.States[:min(m.Common, len(l.States))]
+		r.entries = l.Entries()
 		r.refused = l.Refused
 		r.off |= l.Refused
 	}
 	r.States = sessioncache.NewBlockStates(len(r.Blocks), known...)
+	n, _ := slices.BinarySearch(r.entries, int32(len(known)))
+	r.entries = r.entries[:n]
 	// Thinking of other formats becomes reasoning items of the Responses API.
 	r.sealed = !v.Traits().KeepsAnswers && r.upstream.Traits().KeepsAnswers
 	r.binds = r.rules.BindsThinking || r.rules.BindsReasoning && r.lastReasoning() >= 0

@@ -120,7 +120,7 @@ func (p *planning) gather(r *request) {
 			continue
 		}
 		b.Whole, b.Part = e.Tokens(kind, c.all), e.Tokens(kind, c.part)
-		if !content.IsThinking(&r.Blocks[i]) {
+		if !r.Blocks[i].IsThinking() {
 			b.Need = r.need(i, &known[i])
 			// The result also carries restored texts. It is needed if any of them is.
 			for _, j := range returned[i] {

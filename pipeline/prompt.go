@@ -50,25 +50,15 @@ type sizing struct {
 // estimate estimates the lengths of the client's prompt and of the sent prompt, and sums up edits
 // whose saving is told in tokens.
 func (r *request) estimate() {
-	var original sessioncache.Sizes
+	original := sessioncache.Sizes(r.View.Sizes())
 	s, p, l := &r.sizing, r.prompt, r.match.Conversation
-	*s = sizing{}
-	for i := range r.View.Blocks {
-		original[r.View.Blocks[i].Kind] += r.View.Blocks[i].Span.Len()
-	}
-	s.sent = original
+	*s = sizing{sent: original}
 	for i := r.Known; i < len(r.Blocks); i++ {
 		s.grown[r.Blocks[i].Kind] += r.Blocks[i].Span.Len()
 	}
-	r.edited = nil
-	for i := range r.States {
-		if r.States[i].Edit == nil && r.States[i].Inserted == nil {
-			continue
-		}
-		if r.edited == nil {
-			r.edited = make([]int32, 0, len(r.States)-i)
-		}
-		r.edited = append(r.edited, int32(i))
+	r.listEntries()
+	for _, at := range r.entries {
+		i := int(at)
 		more := r.Sent(i) - r.Blocks[i].Span.Len()
 		inserted := 0
 		if w := r.States[i].Inserted; w != nil {
@@ -104,6 +94,29 @@ func (r *request) estimate() {
 	if r.orders.ours {
 		p.Applied = r.applied()
 	}
+}
+
+// listEntries lists the blocks with an entry in the ledger. A known block had its entry before, or has
+// a fresh edit.
+func (r *request) listEntries() {
+	known, _ := slices.BinarySearch(r.entries, int32(r.Known))
+	entries := append(make([]int32, 0, known+len(r.ledger.fresh)+4), r.entries[:known]...)
+	for i := range r.ledger.fresh {
+		if i < r.Known {
+			entries = append(entries, int32(i))
+		}
+	}
+	if len(entries) > known {
+		slices.Sort(entries)
+		entries = slices.Compact(entries)
+	}
+	entries = slices.DeleteFunc(entries, func(i int32) bool { return !r.States[i].HasEntry() })
+	for i := r.Known; i < len(r.States); i++ {
+		if r.States[i].HasEntry() {
+			entries = append(entries, int32(i))
+		}
+	}
+	r.entries = entries
 }
 
 // estimator converts bytes of a conversation to tokens.
@@ -144,7 +157,7 @@ func (r *request) splice() {
 	if r.o.Policy == Observe {
 		p.Fired = r.fired(len(r.marking.added))
 		r.computed = p.Markers > 0 || r.marking.long || r.offer.tools != nil ||
-			slices.ContainsFunc(r.edited, func(i int32) bool { return r.States[i].Edit != nil })
+			slices.ContainsFunc(r.entries, func(i int32) bool { return r.States[i].Edit != nil })
 		return
 	}
 	edits := r.edits(r.marking.added)
@@ -176,7 +189,7 @@ func (r *request) splice() {
 func (r *request) send(edits []wire.Edit, body []byte) {
 	p := r.prompt
 	p.Body, p.Edited, p.edits, p.marked = body, !bytes.Equal(body, r.View.Raw), edits, false
-	for _, i := range r.edited {
+	for _, i := range r.entries {
 		p.marked = p.marked || marks(r.States[i].Edit)
 	}
 }
@@ -184,10 +197,10 @@ func (r *request) send(edits []wire.Edit, body []byte) {
 // edits returns all edits of the body: the ledger's, the markers, the intercepted calls, and the
 // declaration of the expand tool.
 func (r *request) edits(markers []wire.Edit) (edits []wire.Edit) {
-	if n := len(markers) + len(r.edited); n > 0 {
+	if n := len(markers) + len(r.entries); n > 0 {
 		edits = make([]wire.Edit, 0, n+1)
 	}
-	for _, i := range r.edited {
+	for _, i := range r.entries {
 		if e := r.States[i].Edit; e != nil {
 			edits = append(edits, wire.Edit{Block: r.View.System + int(i), Op: e.Op, Value: e.Value})
 		}
@@ -196,7 +209,7 @@ func (r *request) edits(markers []wire.Edit) (edits []wire.Edit) {
 		edits = r.lengthened(edits)
 	}
 	edits = append(edits, markers...)
-	for _, i := range r.edited {
+	for _, i := range r.entries {
 		if w := r.States[i].Inserted; w != nil {
 			for _, in := range w.Inserts {
 				edits = append(edits, wire.Edit{Block: r.View.System + int(i), Op: in.Op, Value: in.Value})
@@ -227,7 +240,7 @@ func (r *request) fired(markers int) []stage.Fired {
 	if r.offer.order != nil {
 		t.Add(stage.Tools, 1, 0)
 	}
-	for _, i := range r.edited {
+	for _, i := range r.entries {
 		if r.States[i].Inserted != nil {
 			t.Add(stage.Expand, 1, 0)
 		}
@@ -255,7 +268,7 @@ func (r *request) committed() ([]wire.Edit, []byte) {
 		if body, err := r.View.Splice(edits); err == nil {
 			return edits, body
 		}
-		for _, i := range r.edited {
+		for _, i := range r.entries {
 			r.States[i].Edit, r.States[i].Inserted = nil, nil
 		}
 		r.offer.order = nil
@@ -483,7 +496,7 @@ func (r *request) bound() bool {
 		return false
 	}
 	for i := range r.Blocks {
-		if content.IsThinking(&r.Blocks[i]) {
+		if r.Blocks[i].IsThinking() {
 			return true
 		}
 	}

@@ -30,7 +30,7 @@ func (r *request) giveBack() {
 	l := r.match.Conversation
 	further, prices := furtherRequests(r.session, r.View, l), plannerPrices(&r.rules, l)
 	e := newEstimator(&r.session.Calibration, l)
-	s := restoreSearch{History: &r.History, Name: r.stubName, Worth: func(bytes int, chance float64) bool {
+	s := restoreSearch{History: &r.History, entries: r.entries, Name: r.stubName, Worth: func(bytes int, chance float64) bool {
 		return planner.Returns(e.Tokens(wire.KindToolResult, bytes), chance, further, prices, *r.o.Planner.Harm)
 	}}
 	if i, value := s.Edit(max(r.Known, r.cached.forwarded)); i >= 0 {
@@ -52,6 +52,7 @@ const (
 // restoreSearch finds folded texts to restore.
 type restoreSearch struct {
 	*content.History
+	entries []int32 // the known blocks with an entry in the ledger
 	// Name returns the name of a block in its stub.
 	Name func(i int) string
 	// Worth reports whether a text of so many bytes is worth restoring, given the probability of
@@ -95,12 +96,7 @@ func (s *restoreSearch) Edit(from int) (target int, value []byte) {
 
 // folded reports whether any block of the last request is folded whole.
 func (s *restoreSearch) folded() bool {
-	for i := range s.States[:s.Known] {
-		if folded(&s.States[i]) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.entries, func(i int32) bool { return folded(&s.States[i]) })
 }
 
 // folded reports whether a block is folded whole.
@@ -282,10 +278,10 @@ func (s *restoreSearch) due() (blocks []int) {
 	}
 	m := content.Named(s.results)
 	defer m.Release()
-	for i := range s.Known {
+	for _, i := range s.entries {
 		if x := &s.States[i]; folded(x) && x.File != 0 &&
 			(x.Class == sessioncache.ClassRead || s.Blocks[i].Kind == wire.KindToolUse) && m.Names(x.Trait) {
-			take(i, named)
+			take(int(i), named)
 		}
 	}
 	slices.Sort(blocks)

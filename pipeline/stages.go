@@ -195,7 +195,7 @@ func (r *request) stripThinking() {
 		end = min(end, r.run.task)
 	}
 	for i := range r.Blocks[:end] {
-		if !content.IsThinking(&r.Blocks[i]) || r.Removed(i) {
+		if !r.Blocks[i].IsThinking() || r.Removed(i) {
 			continue
 		}
 		// Removed thinking is always a run from the first thinking on, never one in the middle.
@@ -240,7 +240,7 @@ func (r *request) bindThinking() {
 		}
 		// Edits before thinking that must stay are not possible.
 		for i := range r.ledger.fresh {
-			if i <= last && !content.IsThinking(&r.Blocks[i]) {
+			if i <= last && !r.Blocks[i].IsThinking() {
 				r.undo(i)
 			}
 		}
@@ -270,7 +270,7 @@ func (r *request) bindReasoning() {
 // reasoning item counts.
 func (r *request) lastReasoning() int {
 	for i := len(r.Blocks) - 1; i >= 0; i-- {
-		if r.Blocks[i].Kind == wire.KindReasoning || r.sealed && content.IsThinking(&r.Blocks[i]) {
+		if r.Blocks[i].Kind == wire.KindReasoning || r.sealed && r.Blocks[i].IsThinking() {
 			return i
 		}
 	}
@@ -282,7 +282,7 @@ func (r *request) firstFresh() int {
 	first := len(r.Blocks)
 	for i := range r.ledger.fresh {
 		// Later thinking is not bound to earlier thinking, so a removal of thinking does not count.
-		if i < first && !content.IsThinking(&r.Blocks[i]) {
+		if i < first && !r.Blocks[i].IsThinking() {
 			first = i
 		}
 	}
@@ -292,7 +292,7 @@ func (r *request) firstFresh() int {
 // lastKept returns the last thinking block that is sent, -1 if none.
 func (r *request) lastKept() int {
 	for i := len(r.Blocks) - 1; i >= 0; i-- {
-		if content.IsThinking(&r.Blocks[i]) && !r.Removed(i) {
+		if r.Blocks[i].IsThinking() && !r.Removed(i) {
 			return i
 		}
 	}
@@ -303,7 +303,7 @@ func (r *request) lastKept() int {
 func (r *request) stripBehind(first int) bool {
 	var done []int
 	for i := first; i < len(r.Blocks); i++ {
-		if !content.IsThinking(&r.Blocks[i]) || r.Removed(i) {
+		if !r.Blocks[i].IsThinking() || r.Removed(i) {
 			continue
 		}
 		if !r.removable(i) {
@@ -460,7 +460,7 @@ func (x *Transaction) Unread(f func(block wire.Hash, text string) bool) {
 // compressed sums up the compressed texts. The session is locked.
 func (r *request) compressed() (c Compressed) {
 	e, tokens := newEstimator(&r.session.Calibration, r.match.Conversation), 0.0
-	for _, i := range r.edited {
+	for _, i := range r.entries {
 		if edit := r.States[i].Edit; edit != nil && edit.Stage == stage.Compress {
 			c.Texts++
 			tokens += e.Tokens(r.Blocks[i].Kind, r.Blocks[i].Body.Len()-len(edit.Value))
@@ -609,7 +609,7 @@ func usesOf(h *content.History) (uses []use) {
 func clearThinking(h *content.History, keep int, enter enterEdit) {
 	task, tasks := uint16(0), 0
 	for i := len(h.Blocks) - 1; i >= 0; i-- {
-		if !content.IsThinking(&h.Blocks[i]) {
+		if !h.Blocks[i].IsThinking() {
 			continue
 		}
 		if t := h.States[i].Task; tasks == 0 || t != task {
@@ -640,7 +640,7 @@ func sumCleared(h *content.History, tokens estimateTokens) (c wire.Cleared) {
 		switch {
 		case b.Kind == wire.KindToolResult:
 			c.ToolUses++
-		case content.IsThinking(b):
+		case b.IsThinking():
 			c.ThinkingTokens += n
 			if t := h.States[i].Task; !some || t != task {
 				task, some = t, true

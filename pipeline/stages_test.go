@@ -397,7 +397,7 @@ func TestThinking(t *testing.T) {
 		last := int64(0) // tasks without their thinking
 		for i := range h.Blocks {
 			if e := h.States[i].Edit; e != nil {
-				if !content.IsThinking(&h.Blocks[i]) || e.Op != wire.OpRemove {
+				if !h.Blocks[i].IsThinking() || e.Op != wire.OpRemove {
 					t.Errorf("keep %d: %s is cleared", keep, h.Blocks[i].Kind)
 				}
 				last = int64(h.States[i].Task)

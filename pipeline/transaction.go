@@ -90,7 +90,7 @@ func (x *Transaction) adds() bool {
 	if l == nil && r.offer.expand == expandDeclared {
 		return true
 	}
-	for _, at := range r.edited {
+	for _, at := range r.entries {
 		i, s := int(at), &r.States[at]
 		if s.Edit == nil && s.Inserted == nil {
 			continue
@@ -248,6 +248,9 @@ func (x *Transaction) join(t *wire.Turn) {
 	tools := x.req.definitions()
 	l := x.req.session.Commit(x.req.match, v, x.req.States)
 	x.conversation, l.Tools = l, tools
+	if !l.Beyond {
+		l.SetEntries(x.req.entries)
+	}
 	l.Refused |= x.refusal.refused
 	if l.Observed != (x.Policy == Observe) {
 		// The account of the edits that were computed, or sent, ends with the change.

@@ -24,6 +24,7 @@ type Conversation struct {
 	restored bool
 	here     bool     // the last request came to this process
 	claimed  bool     // no answer to the last request is known
+	entries  []int32  // see [Conversation.Entries]; nil if unknown
 	named    [2]named // digests of Reply and First
 
 	Ledger
@@ -95,6 +96,25 @@ func (l *Conversation) ID() int {
 // edits and counters.
 func (l *Conversation) Restored() bool { return l.restored }
 
+// Entries returns the blocks of States with an entry in the ledger, see [BlockState.HasEntry], in order.
+// Some may have lost theirs since. The result must not be modified.
+func (l *Conversation) Entries() []int32 {
+	// Other processes change the entries of a restored conversation.
+	if l.entries != nil && !l.restored {
+		return l.entries
+	}
+	entries := []int32{}
+	for i := range l.States {
+		if l.States[i].HasEntry() {
+			entries = append(entries, int32(i))
+		}
+	}
+	return entries
+}
+
+// SetEntries sets the blocks with an entry after a change of States, nil if they are unknown.
+func (l *Conversation) SetEntries(entries []int32) { l.entries = entries }
+
 // Claimed reports whether no answer to the last request is known. That request belongs to another
 // process, or to one that has ended.
 func (l *Conversation) Claimed() bool { return l.claimed }
@@ -107,6 +127,12 @@ func (l *Conversation) chain() []wire.Block {
 		return nil
 	}
 	return l.known.Chain()
+}
+
+// common returns the number of blocks that a request has in common with the conversation.
+func (l *Conversation) common(v *wire.View) int {
+	known := v.Shared(l.known)
+	return known + CommonBlocks(v.MessageBlocks()[known:], l.chain()[known:])
 }
 
 // supersededBy reports whether a request with n common blocks takes the conversation's place: it
@@ -135,7 +161,7 @@ func (l *Conversation) spoken(v *wire.View, n int) int {
 	for i := int(m.First) - v.System; i < int(m.End)-v.System; i++ {
 		if i < n && l.States[i].Edit != nil && l.States[i].Edit.Op == wire.OpRemove {
 			out = min(out, i)
-		} else if k := blocks[i].Kind; k != wire.KindThinking && k != wire.KindRedactedThinking {
+		} else if !blocks[i].IsThinking() {
 			return n
 		}
 	}
@@ -410,6 +436,9 @@ type BlockState struct {
 	// of an edit was not found.
 	Missed bool
 }
+
+// HasEntry reports whether the block has an edit, an insertion or a sign of a miss.
+func (s *BlockState) HasEntry() bool { return s.Edit != nil || s.Inserted != nil || s.Missed }
 
 // Trait recognises a block in an answer without its content, see the pipeline. It is a string,
 // since very many are kept and the garbage collector need not scan strings.

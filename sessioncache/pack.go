@@ -36,7 +36,7 @@ func (s *Session) pack() {
 			RecycleStates(l.States)
 			l.known.Recycle()
 		}
-		l.known, l.States, l.Ends, l.Order, l.left, l.restored = nil, nil, nil, nil, false, true
+		l.known, l.States, l.entries, l.Ends, l.Order, l.left, l.restored = nil, nil, nil, nil, nil, false, true
 	}
 	s.Counterfactual = CounterfactualCache{}
 	p.bytes = slices.Clone(w.Out)

@@ -208,7 +208,7 @@ func (s *Session) Match(v *wire.View) Match {
 		if l.Partial {
 			continue
 		}
-		n := CommonBlocks(blocks, l.chain())
+		n := l.common(v)
 		if n > taken && l.supersededBy(v, n) {
 			best.place, taken = l, n
 		}
@@ -243,7 +243,7 @@ func (m *Match) common(l *Conversation, v *wire.View) int {
 	if l == m.Conversation && l.known == m.last {
 		return m.Common
 	}
-	return CommonBlocks(v.MessageBlocks(), l.chain())
+	return l.common(v)
 }
 
 // takes returns the conversation that a request replaces now, nil if there is none.
@@ -282,7 +282,7 @@ func (s *Session) awaits(v *wire.View) bool {
 			continue
 		}
 		n := len(l.chain())
-		if n > 0 && CommonBlocks(blocks, l.chain()) == n && AnswersIn(blocks[n:]) == 1 {
+		if n > 0 && l.common(v) == n && AnswersIn(blocks[n:]) == 1 {
 			return true
 		}
 	}
@@ -304,7 +304,7 @@ func (s *Session) misses(v *wire.View) bool {
 	blocks := v.MessageBlocks()
 	n, next := 0, 0 // for an unknown conversation
 	for _, l := range s.conversations {
-		if c := CommonBlocks(blocks, l.chain()); !l.Partial && c > n {
+		if c := l.common(v); !l.Partial && c > n {
 			n, next = c, 1
 			// The answer to a claimed request is unknown here.
 			if l.claimed && c == len(l.chain()) {
@@ -357,7 +357,7 @@ func (s *Session) Commit(m Match, v *wire.View, states []BlockState) *Conversati
 	}
 	l.known, l.left, l.restored, l.claimed, l.Order = v.Known(), false, false, false, nil
 	l.Partial = v.Conversation.Partial
-	l.States = states
+	l.States, l.entries = states, nil
 	// Recipes need the bytes of the blocks, which are gone after the request.
 	if s.outlives.Load() {
 		DescribeBlocks(v, states)
@@ -464,8 +464,8 @@ func (s *Session) size() int64 {
 	}
 	for _, conversations := range [...][]*Conversation{s.conversations, s.pending} {
 		for _, l := range conversations {
-			n += int(unsafe.Sizeof(*l)) + cap(l.Ends)*endSize + cap(l.States)*stateSize + cap(l.Tools) + len(l.Model) +
-				cap(l.Order)*len(wire.Hash{})
+			n += int(unsafe.Sizeof(*l)) + cap(l.Ends)*endSize + cap(l.States)*stateSize + 4*cap(l.entries) + cap(l.Tools) +
+				len(l.Model) + cap(l.Order)*len(wire.Hash{})
 			if l.known != nil {
 				n += l.known.Size()
 			}

@@ -107,7 +107,7 @@ func offers(v *wire.View, name string) bool {
 func intercepted(c Call, i int) bool {
 	b := &c.View.Blocks[i]
 	// Thinking in front of such a call is the handler's, too.
-	if (isThinking(b) || b.Kind == wire.KindReasoning) && i+1 < len(c.View.Blocks) {
+	if (b.IsThinking() || b.Kind == wire.KindReasoning) && i+1 < len(c.View.Blocks) {
 		return intercepted(c, i+1)
 	}
 	name := c.View.Text(b.Name)

@@ -31,7 +31,7 @@ func markers(v *wire.View, r Rules) ([]marker, *APIError) {
 			return nil, err
 		}
 		switch {
-		case isThinking(b):
+		case b.IsThinking():
 			return nil, invalidf("%s.%s.cache_control: Extra inputs are not permitted", path(v, i), b.Kind)
 		case b.Has(wire.FlagDeferred):
 			return nil, invalidf("Tool '%s' cannot have both defer_loading=true and cache_control set. "+
@@ -97,7 +97,7 @@ func markerTTL(v *wire.View, s rawjson.Span, path string) (bool, *APIError) {
 func lastCacheable(v *wire.View) int {
 	for i := len(v.Blocks) - 1; i >= 0; i-- {
 		b := &v.Blocks[i]
-		if isThinking(b) || b.Has(wire.FlagDeferred) || b.Kind == wire.KindText && b.Has(wire.FlagEmpty) {
+		if b.IsThinking() || b.Has(wire.FlagDeferred) || b.Kind == wire.KindText && b.Has(wire.FlagEmpty) {
 			continue
 		}
 		return i

@@ -103,7 +103,7 @@ func (p *past) check(c Call, r Rules) (found, *APIError) {
 		if b.Message != message {
 			message, turn = b.Message, at
 		}
-		if !isThinking(b) {
+		if !b.IsThinking() {
 			at.blocks = link(at.blocks, b.Hash)
 			f.blocks = append(f.blocks, b.Hash)
 			continue
@@ -185,7 +185,7 @@ func answered(client *wire.View, message int, id, asked, otherwise wire.Hash) wi
 	msg := &client.Messages[message]
 	for i := msg.First; i < msg.End; i++ {
 		b := &client.Blocks[i]
-		if !isThinking(b) {
+		if !b.IsThinking() {
 			asked = link(asked, b.Hash)
 		} else if hashOf(signature(client, b)) == id {
 			return asked
@@ -234,7 +234,7 @@ func thinkingOf(v *wire.View, message int) []int32 {
 	var blocks []int32
 	msg := &v.Messages[message]
 	for i := msg.First; i < msg.End; i++ {
-		if isThinking(&v.Blocks[i]) {
+		if v.Blocks[i].IsThinking() {
 			blocks = append(blocks, i)
 		}
 	}
@@ -255,7 +255,7 @@ func (f *found) mismatch(v *wire.View, block int, conv *conversation) *APIError 
 		n++
 	}
 	for i := range v.Blocks[:block] {
-		if b := &v.Blocks[i]; isThinking(b) || b.Has(wire.FlagDeferred) {
+		if b := &v.Blocks[i]; b.IsThinking() || b.Has(wire.FlagDeferred) {
 			continue
 		}
 		if n == 0 {

@@ -36,7 +36,7 @@ func render(v *wire.View, r Rules, drop []bool, known counts) *prompt {
 		}
 		b := &v.Blocks[i]
 		// Deferred tools are no part of the prompt, and the rules may exclude the thinking of finished turns.
-		if b.Has(wire.FlagDeferred) || drop != nil && drop[i] || isThinking(b) && int(b.Message) < stripped {
+		if b.Has(wire.FlagDeferred) || drop != nil && drop[i] || b.IsThinking() && int(b.Message) < stripped {
 			continue
 		}
 		hash := b.Hash
@@ -141,10 +141,6 @@ func compact(v *wire.View, s rawjson.Span) string {
 		return v.Text(s)
 	}
 	return b.String()
-}
-
-func isThinking(b *wire.Block) bool {
-	return b.Kind == wire.KindThinking || b.Kind == wire.KindRedactedThinking
 }
 
 // strippedBefore returns the index of the message before which the provider itself omits thinking.

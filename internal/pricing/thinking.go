@@ -30,7 +30,7 @@ func validateThinking(v *wire.View, r Rules) *APIError {
 		if m+1 < len(v.Messages) && v.Messages[m+1].Role == wire.RoleAssistant {
 			continue
 		}
-		if isThinking(&v.Blocks[msg.End-1]) {
+		if v.Blocks[msg.End-1].IsThinking() {
 			return invalidf("messages.%d: The final block in an assistant message cannot be `thinking`.", m)
 		}
 	}
@@ -48,7 +48,7 @@ func manualOrder(v *wire.View, last int) *APIError {
 		if msg.Role != wire.RoleAssistant || msg.First == msg.End {
 			continue
 		}
-		if b := &v.Blocks[msg.First]; !isThinking(b) {
+		if b := &v.Blocks[msg.First]; !b.IsThinking() {
 			//nolint:misspell // the API's own spelling
 			return invalidf("messages.%d.content.0.type: Expected `thinking` or `redacted_thinking`, but found `%s`. When "+
 				"`thinking` is enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost "+
@@ -61,8 +61,8 @@ func manualOrder(v *wire.View, last int) *APIError {
 	// The latest one needs none, but if it has any it begins with it.
 	msg := &v.Messages[last]
 	first := &v.Blocks[msg.First]
-	for i := msg.First + 1; i < msg.End && !isThinking(first); i++ {
-		if isThinking(&v.Blocks[i]) {
+	for i := msg.First + 1; i < msg.End && !first.IsThinking(); i++ {
+		if v.Blocks[i].IsThinking() {
 			return invalidf("messages.%d.content.0: If an assistant message contains any thinking blocks, the first block "+
 				"must be `thinking` or `redacted_thinking`. Found `%s`.", last, first.Kind)
 		}

@@ -99,8 +99,10 @@ func (p *Parser) seal() {
 // Enter begins a message with an item, or adds the item to the last message.
 func (p *Parser) Enter(role Role, span rawjson.Span) {
 	if p.joins(role) {
-		m := &p.View.Messages[len(p.View.Messages)-1]
+		last := len(p.View.Messages) - 1
+		m := &p.View.Messages[last]
 		m.Span.End, m.Content.End, p.recognition.grown = span.End, span.End, true
+		p.recognition.shared = min(p.recognition.shared, last)
 		return
 	}
 	p.seal()

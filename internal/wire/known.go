@@ -27,6 +27,7 @@ type Known struct {
 	messages        []Message
 	raw             []uint64 // one hash for each message's bytes
 	runs            []run    // one for each complete run of messages
+	summaries       []Summary
 	tools, system   section
 	nTools, nSystem int
 	first           Hash
@@ -125,7 +126,8 @@ func (k *Known) Blocks() (blocks []Block, tools, system int) {
 // Size returns the size of the Known in memory, in bytes.
 func (k *Known) Size() int {
 	return int(unsafe.Sizeof(*k)) + cap(k.blocks)*int(unsafe.Sizeof(Block{})) +
-		cap(k.messages)*int(unsafe.Sizeof(Message{})) + cap(k.raw)*8 + cap(k.runs)*int(unsafe.Sizeof(run{}))
+		cap(k.messages)*int(unsafe.Sizeof(Message{})) + cap(k.raw)*8 + cap(k.runs)*int(unsafe.Sizeof(run{})) +
+		cap(k.summaries)*int(unsafe.Sizeof(Summary{}))
 }
 
 // First returns the hash of the conversation's first turn, see [Known.First]. It is zero for an
@@ -136,6 +138,7 @@ func (v *View) First() Hash { return v.known.first }
 type recognition struct {
 	recall    func(Hash) *Known
 	known     *Known   // the recalled conversation
+	shared    int      // leading messages with the same bytes as in known
 	raw       []uint64 // seeded hash of each message's bytes
 	runs      []run    // and of each complete run
 	firstTurn int      // messages before the first answer
@@ -241,15 +244,19 @@ func (p *Parser) adopt(first Hash) {
 		messages[i].End += int32(p.reserved)
 	}
 	p.View.Messages = messages
+	for r := p.recognition.raw; p.recognition.shared < min(len(r), len(k.raw)) &&
+		r[p.recognition.shared] == k.raw[p.recognition.shared]; {
+		p.recognition.shared++
+	}
 	p.recognition.raw = append(rawSlices.Make(len(k.messages)+4), p.recognition.raw...)
-	if len(k.messages) >= runLength {
+	if len(k.messages) >= RunLength {
 		p.recognition.runs = runSlices.Make(len(k.runs) + 1)
 	}
 }
 
-// runLength is the number of messages in a run, the unit of recognition. The remaining messages are
+// RunLength is the number of messages in a run, the unit of recognition and of summaries. The remaining messages are
 // compared one by one, because clients move markers in the last messages of a request.
-const runLength = 32
+const RunLength = 32
 
 // run is the byte hash of one run.
 type run struct {
@@ -260,18 +267,18 @@ type run struct {
 // recallRun recognises a run of messages of a recalled conversation. It returns the index after the run, or 0.
 func (p *Parser) recallRun(i, at int) int {
 	k := p.recognition.known
-	n := i / runLength
-	if i%runLength != 0 || n >= len(k.runs) || n != len(p.recognition.runs) {
+	n := i / RunLength
+	if i%RunLength != 0 || n >= len(k.runs) || n != len(p.recognition.runs) {
 		return 0
 	}
-	old := k.messages[i : i+runLength]
+	old := k.messages[i : i+RunLength]
 	// The hash covers the bytes between the messages, too.
-	end := at + int(old[runLength-1].Span.End-old[0].Span.Start)
+	end := at + int(old[RunLength-1].Span.End-old[0].Span.Start)
 	if end > len(p.Body) || rawHash(p.Body[at:end]) != k.runs[n].raw {
 		return 0
 	}
 	p.take(old, at)
-	p.recognition.raw = append(p.recognition.raw, k.raw[i:i+runLength]...)
+	p.recognition.raw = append(p.recognition.raw, k.raw[i:i+RunLength]...)
 	p.recognition.runs = append(p.recognition.runs, k.runs[n])
 	return end
 }
@@ -300,6 +307,9 @@ func (p *Parser) recallMessage(i, at int) int {
 func (p *Parser) take(known []Message, at int) {
 	k, blocks, messages := p.recognition.known, len(p.Blocks), len(p.View.Messages)
 	first := known[0].First
+	if p.recognition.shared == messages {
+		p.recognition.shared += len(known)
+	}
 	p.Blocks = append(p.Blocks, k.blocks[first:known[len(known)-1].End]...)
 	p.View.Messages = append(p.View.Messages, known...)
 	p.View.Recalled += len(p.Blocks) - blocks
@@ -337,12 +347,12 @@ func (p *Parser) weigh() bool {
 	p.weighed = true
 	rest, left := p.Body, rawjson.MaxValues
 	if runs := p.recognition.runs; len(runs) > 0 {
-		known := p.View.Messages[:len(runs)*runLength]
+		known := p.View.Messages[:len(runs)*RunLength]
 		for i := range runs {
 			// The counts of known runs are cached, so a long conversation only needs a count of the
 			// rest.
 			if runs[i].values < 0 {
-				runs[i].values = rawjson.Values(spanOf(known[i*runLength:][:runLength]).Of(p.Body))
+				runs[i].values = rawjson.Values(spanOf(known[i*RunLength:][:RunLength]).Of(p.Body))
 			}
 			left -= runs[i].values
 		}

@@ -17,12 +17,15 @@ import (
 // change in a run.
 func TestRecallRuns(t *testing.T) {
 	for format, answers := range map[wire.Format]string{
-		wire.Anthropic: "assistant", wire.OpenAIChat: "assistant",
+		wire.Anthropic: "assistant", wire.OpenAIChat: "assistant", wire.OpenAIResponses: "assistant",
 		wire.Gemini: "model",
 	} {
 		content, list := `"content":"%s %d."`, "messages"
 		if format == wire.Gemini {
 			content, list = `"parts":[{"text":"%s %d."}]`, "contents"
+		}
+		if format == wire.OpenAIResponses {
+			list = "input"
 		}
 		body := func(messages int, between string) string {
 			all := make([]string, messages)
@@ -38,16 +41,17 @@ func TestRecallRuns(t *testing.T) {
 		for _, next := range []struct {
 			name, body string
 			recalled   int // minimum number of messages
+			shared     int // and of those before the first change
 		}{
-			{"the same", long, 100},
-			{"grown", body(131, ""), 100},
-			{"much grown", body(301, ""), 100},
-			{"shorter", body(51, ""), 50},
-			{"moved", strings.Replace(body(103, ""), `{"model"`, `{"x":[1,2],"model"`, 1), 100},
-			{"one is longer", changed(40, " 40 and more."), 99},
-			{"one has another letter", changed(40, " 41."), 99},
-			{"the first of a run is longer", changed(64, " 64 and more."), 99},
-			{"spaces between them", body(101, " "), 100},
+			{"the same", long, 100, 100},
+			{"grown", body(131, ""), 100, 100},
+			{"much grown", body(301, ""), 100, 100},
+			{"shorter", body(51, ""), 50, 50},
+			{"moved", strings.Replace(body(103, ""), `{"model"`, `{"x":[1,2],"model"`, 1), 100, 100},
+			{"one is longer", changed(40, " 40 and more."), 99, 40},
+			{"one has another letter", changed(40, " 41."), 99, 40},
+			{"the first of a run is longer", changed(64, " 64 and more."), 99, 64},
+			{"spaces between them", body(101, " "), 100, 100},
 		} {
 			known := mustParse(t, format, long).Known()
 			for range 2 { // a recalled run is recalled again
@@ -56,6 +60,7 @@ func TestRecallRuns(t *testing.T) {
 					t.Fatal(err)
 				}
 				sameViews(t, v, mustParse(t, format, next.body))
+				checkShared(t, v, known, next.shared)
 				if v.Recalled < next.recalled {
 					t.Errorf("%s, %s: %d of %d messages recognised, want %d", format, next.name, v.Recalled, len(v.Messages),
 						next.recalled)

@@ -349,8 +349,8 @@ func (p *Parser) Messages(at int, by MessageReader) int {
 			p.recognition.raw = reuse.Append(p.recognition.raw, rawHash(p.Body[start:end]))
 		}
 		// The message may complete a run.
-		if all := p.View.Messages; len(all) == (len(p.recognition.runs)+1)*runLength {
-			raw := rawHash(spanOf(all[len(all)-runLength:]).Of(p.Body))
+		if all := p.View.Messages; len(all) == (len(p.recognition.runs)+1)*RunLength {
+			raw := rawHash(spanOf(all[len(all)-RunLength:]).Of(p.Body))
 			p.recognition.runs = append(p.recognition.runs, run{raw, -1})
 		}
 		e.At = end
@@ -399,9 +399,10 @@ func (p *Parser) assemble() {
 	if len(v.Messages) > 0 {
 		first = v.Blocks[v.Messages[0].First:v.Messages[max(p.recognition.firstTurn, 1)-1].End]
 	}
+	p.summarize()
 	v.known = &Known{
 		format: v.Format, blocks: v.Blocks, messages: v.Messages, raw: p.recognition.raw, runs: p.recognition.runs,
-		tools: p.tools.section, system: p.system.section, nTools: v.Tools, nSystem: v.System, first: hashBlocks(first),
+		summaries: v.summaries, tools: p.tools.section, system: p.system.section, nTools: v.Tools, nSystem: v.System, first: hashBlocks(first),
 		programs: p.programs.any,
 	}
 }

@@ -255,6 +255,9 @@ func TestResponsesRecall(t *testing.T) {
 			t.Fatal(err)
 		}
 		sameViews(t, v, mustParse(t, wire.OpenAIResponses, c.body))
+		if known != nil {
+			checkShared(t, v, known, 0)
+		}
 		if v.Recalled != c.recalled {
 			t.Errorf("request %d: recalled %d blocks, want %d", i, v.Recalled, c.recalled)
 		}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -301,6 +302,43 @@ func sameViews(t testing.TB, a, b *wire.View) {
 	for i := range a.Messages {
 		if a.Messages[i] != b.Messages[i] {
 			t.Fatalf("message %d differs: %+v, %+v", i, a.Messages[i], b.Messages[i])
+		}
+	}
+	if !slices.Equal(a.Summaries(), b.Summaries()) {
+		t.Fatalf("summaries differ: %+v, %+v", a.Summaries(), b.Summaries())
+	}
+	var sizes [wire.Kinds]int
+	var marked []int
+	media := false
+	for i := range b.Blocks {
+		block := &b.Blocks[i]
+		sizes[block.Kind] += block.Span.Len()
+		if !block.Marker.Empty() {
+			marked = append(marked, i)
+		}
+		media = media || block.Kind == wire.KindImage || block.Has(wire.FlagMedia)
+	}
+	if got := a.Sizes(); got != sizes {
+		t.Errorf("sizes: got %v, want %v", got, sizes)
+	}
+	if got := slices.Collect(a.Marked()); !slices.Equal(got, marked) {
+		t.Errorf("marked blocks: got %v, want %v", got, marked)
+	}
+	if got := a.HasMedia(); got != media {
+		t.Errorf("media: got %t, want %t", got, media)
+	}
+}
+
+// checkShared: the blocks that a parse shares with a Known are the Known's, and at least so many.
+func checkShared(t testing.TB, v *wire.View, known *wire.Known, minBlocks int) {
+	t.Helper()
+	n := v.Shared(known)
+	if n < minBlocks {
+		t.Errorf("%d blocks are shared, want %d", n, minBlocks)
+	}
+	for i, b := range v.MessageBlocks()[:n] {
+		if b.Hash != known.Chain()[i].Hash {
+			t.Fatalf("block %d is not the shared one", i)
 		}
 	}
 }

@@ -236,7 +236,7 @@ func (v *View) MarkBlock(b *Block, value []byte) ([]Cut, error) {
 // Markable reports whether a block may carry a cache_control.
 func Markable(b *Block) bool {
 	return !(b.Has(FlagEmpty) && b.Kind == KindText || b.Has(FlagDeferred) || b.Has(FlagMember) ||
-		b.Kind == KindThinking || b.Kind == KindRedactedThinking)
+		b.IsThinking())
 }
 
 // NullMember returns the value of a block's null member, empty for none.

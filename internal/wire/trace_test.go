@@ -73,6 +73,9 @@ func TestTraces(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s call %d: %v", file, call, err)
 		}
+		if known != nil {
+			checkShared(t, v, known, 0)
+		}
 		known = v.Known()
 		blocks, recalled = blocks+len(v.Blocks), recalled+v.Recalled
 		if call%10 != 0 {

@@ -62,8 +62,11 @@ type View struct {
 	// Recalled is the number of blocks recognised from a [Known] without scanning.
 	Recalled int
 
-	known  *Known
-	traits *Traits
+	known     *Known
+	recalled  *Known    // the conversation's last request, nil if it was not recalled
+	shared    int       // leading message blocks of recalled
+	summaries []Summary // one for each complete run of messages
+	traits    *Traits
 }
 
 // Reply is the requested form of the answer.

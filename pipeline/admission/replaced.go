@@ -41,7 +41,7 @@ func replaced(h *content.History, i int) []byte {
 func thoughtBehind(h *content.History, i int) bool {
 	_, end := h.Message(i)
 	for j := i + 1; j < end; j++ {
-		if content.IsThinking(&h.Blocks[j]) {
+		if h.Blocks[j].IsThinking() {
 			return true
 		}
 	}

@@ -217,11 +217,6 @@ func (h *History) LastAnswer() int {
 	return 0
 }
 
-// IsThinking reports whether a block is thinking, readable or redacted.
-func IsThinking(b *wire.Block) bool {
-	return b.Kind == wire.KindThinking || b.Kind == wire.KindRedactedThinking
-}
-
 // MaxAlike limits the similar blocks to compare with one block.
 const MaxAlike = 64
 
@@ -473,8 +468,8 @@ func AnswersTool(v *wire.View, m *wire.Message) bool {
 
 // LongMarker reports whether the client asks for the long cache lifetime.
 func LongMarker(v *wire.View) bool {
-	for i := range v.Blocks {
-		if m := v.Blocks[i].Marker; !m.Empty() && IsLong(v.Bytes(m)) {
+	for i := range v.Marked() {
+		if IsLong(v.Bytes(v.Blocks[i].Marker)) {
 			return true
 		}
 	}

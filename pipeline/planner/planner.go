@@ -361,6 +361,9 @@ func (in *Input) appraise(s *Scratch) (candidates int) {
 	s.value, s.saving, s.part = zeroed(s.value, n), zeroed(s.saving, n), zeroed(s.part, n)
 	for i := range in.Blocks {
 		b := &in.Blocks[i]
+		if b.Whole <= 0 && b.Part <= 0 {
+			continue // most blocks
+		}
 		value := func(tokens, need float64) float64 {
 			v := tokens * in.Read * in.Further
 			if i >= in.Warm {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
@@ -143,9 +142,6 @@ func BenchmarkKnown(b *testing.B) {
 			x.Commit(&answer, s.now)
 			x.Close()
 			b.StopTimer()
-			if x.Prompt.Edited {
-				reuse.Recycle(x.Prompt.Body)
-			}
 			known = v.Known()
 		}
 		b.Run(fmt.Sprint(turns, " turns"), func(b *testing.B) {

@@ -255,7 +255,7 @@ func TestEditedPayload(t *testing.T) {
 				n, err = r.Read(step)
 				all = append(all, step[:n]...)
 			}
-			if err == io.EOF { //nolint:errorlint // io.Reader returns the very value
+			if err == io.EOF {
 				err = nil
 			}
 			return all, err
@@ -289,7 +289,7 @@ func TestEditedPayload(t *testing.T) {
 }
 
 // TestLateReader: memory that is still being sent, by the request's own body or by that of a layer which
-// left it as it is, is not recycled; whoever reads later gets an error.
+// left it as it is, is not recycled. A later reader gets an error.
 func TestLateReader(t *testing.T) {
 	for _, layer := range []bool{false, true} {
 		p, want := edited(t)

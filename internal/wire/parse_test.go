@@ -319,7 +319,8 @@ func TestRenamed(t *testing.T) {
 	for _, format := range []wire.Format{wire.OpenAIChat, wire.Anthropic} {
 		for _, body := range []string{
 			`{"model":"one",` + rest + `}`, `{` + rest + `,"model":"one"}`, `{` + more + `, "model" : "one"}`,
-			`{"model":"one",` + more + `}`, strings.Replace(`{`+more+`}`, `"system"`, `"model":"one","system"`, 1), `{` + rest + `}`,
+			`{"model":"one",` + more + `}`, strings.Replace(`{`+more+`}`, `"system"`, `"model":"one","system"`, 1),
+			`{` + rest + `}`,
 		} {
 			v, err := wire.Parse(format, []byte(body), nil)
 			if err != nil {

@@ -182,8 +182,8 @@ func (a *arrival) shrink(x *exchange) {
 			n += int64(cap(x.View.Raw))
 		}
 		if x.Edit.Prompt.Edited || x.Partial {
-			n += int64(cap(x.Edit.Prompt.Body))
-			sent = len(x.Edit.Prompt.Body)
+			sent = x.Edit.Prompt.Body.Len()
+			n += int64(sent) // the layers behind and internal requests take the body in one piece
 		}
 	}
 	a.share.Set(n + (a.forms-2)*int64(sent))

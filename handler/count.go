@@ -142,13 +142,13 @@ func (o *site) counted(r *http.Request, f wire.Format, body []byte, estimated bo
 	// Gemini's count may have the whole request as a member.
 	for _, name := range [...]string{"generateContentRequest", "generate_content_request"} {
 		if gjson.GetBytes(body, name).IsObject() {
-			if out, err := wire.Patch(body, wire.Member{Name: name, Value: x.Prompt.Body}); err == nil {
+			if out, err := wire.Patch(body, wire.Member{Name: name, Value: x.Prompt.Body.Bytes()}); err == nil {
 				return out
 			}
 			return body
 		}
 	}
-	return bytes.Clone(x.Prompt.Body)
+	return x.Prompt.Body.Bytes()
 }
 
 // answers makes the path of a count that of the request that it is about.

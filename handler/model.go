@@ -146,7 +146,7 @@ func (m *MatchModel) read(r *http.Request) *readBody {
 	}
 	if p, ok := httpx.Whole(r); ok { // the body belongs to a handler before this matcher
 		if b.model = modelOf(p.Plain()); b.model == "" {
-			b.model = modelOf(p.Data)
+			b.model = modelOf(p.Bytes())
 		}
 		return b
 	}

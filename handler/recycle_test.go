@@ -17,6 +17,58 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
+// TestLateTransport: a transport that goes on sending after the upstream has answered sends the request's
+// bytes or fails, whatever later requests do with the memory.
+func TestLateTransport(t *testing.T) {
+	h := attached(t, pipeline.Options{Policy: pipeline.Eager})
+	var sending sync.WaitGroup
+	var wrong, edited atomic.Int32
+	var client []byte // the request as it came
+	next := caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		copied, err := r.GetBody()
+		if err != nil {
+			return err
+		}
+		want, err := io.ReadAll(copied)
+		if err != nil {
+			return err
+		}
+		if int64(len(want)) != r.ContentLength {
+			wrong.Add(1)
+		}
+		if !bytes.Equal(want, client) {
+			edited.Add(1)
+		}
+		body := r.Body
+		sending.Go(func() {
+			defer body.Close()
+			step := make([]byte, 999)
+			for len(want) > 0 {
+				n, err := body.Read(step)
+				if n > len(want) || !bytes.Equal(step[:n], want[:n]) {
+					wrong.Add(1)
+					return
+				}
+				if want = want[n:]; err != nil {
+					return
+				}
+			}
+		})
+		return answering(answerBytes)(w, &http.Request{Body: http.NoBody})
+	})
+	for i := range 4 {
+		for _, client = range growing(20<<10, 12) {
+			if err := h.ServeHTTP(&sink{http.Header{}}, request(client, fmt.Sprint(i)), next); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	sending.Wait()
+	if wrong.Load() > 0 || edited.Load() == 0 {
+		t.Errorf("%d of 48 requests were sent with other bytes, %d had an edit", wrong.Load(), edited.Load())
+	}
+}
+
 // What is remembered of a conversation is recycled while others still read it,
 // or go on with it at the same time: each gets through what it sent. The race
 // detector sees who is too early.

@@ -4,7 +4,6 @@
 package handler
 
 import (
-	"bytes"
 	"fmt"
 	"net/http"
 	"slices"
@@ -323,7 +322,7 @@ func (x *exchange) giveUp() (given bool) {
 		if e.Prompt.Edited {
 			e.Rejected()
 		}
-		given = r.additions.Made != 0 || !bytes.Equal(before, e.Prompt.Body)
+		given = r.additions.Made != 0 || !before.Equal(e.Prompt.Body.Bytes())
 	})
 	if !given { // the edits stay: the model's thinking is bound to them
 		e.Cleared()

@@ -489,8 +489,8 @@ func (x *exchange) send(w http.ResponseWriter, r *http.Request) error {
 	}
 	switch {
 	case x.Edit.Prompt.Edited || x.Partial:
-		x.out.Data = x.Edit.Prompt.Body
-		httpx.SetLength(r, len(x.Edit.Prompt.Body))
+		x.out.Edit(x.Edit.Prompt.Body)
+		httpx.SetLength(r, x.Edit.Prompt.Body.Len())
 	default:
 		x.out.Data = x.came.Data
 		if httpx.Coding(header) != "" {
@@ -697,12 +697,15 @@ func (x *exchange) recycle(r *http.Request, goesOn bool) {
 		return
 	}
 	r.Body, r.GetBody = http.NoBody, nil
-	x.out.Recycle()
-	if x.Edit.Prompt.Edited && !x.Partial {
-		reuse.Recycle(x.came.Data)
-	}
-	if httpx.Coding(r.Header) != "" && !x.Partial {
-		reuse.Recycle(x.View.Raw)
+	sent := x.out.Data
+	// A transport that still sends the body reads the client's bytes between the edits.
+	if x.out.Recycle() && !x.Partial {
+		if !httpx.Same(sent, x.came.Data) {
+			reuse.Recycle(x.came.Data)
+		}
+		if httpx.Coding(r.Header) != "" && !httpx.Same(sent, x.View.Raw) {
+			reuse.Recycle(x.View.Raw)
+		}
 	}
 	// A feature that goes on with the prompt keeps it.
 	if !goesOn {

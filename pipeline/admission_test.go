@@ -67,11 +67,11 @@ func TestAdmissionIsReplayed(t *testing.T) {
 			if got := count(x, stage.Admission); got != i+1 {
 				t.Fatalf("%s: request %d: %d results admitted", policy, i, got)
 			}
-			if !strings.Contains(string(x.Prompt.Body), `"1→\tline number 1 of a file \n2→`) {
+			if !strings.Contains(string(x.Prompt.Body.Bytes()), `"1→\tline number 1 of a file \n2→`) {
 				t.Fatalf("%s: request %d: the padding stays", policy, i)
 			}
 			if before != nil {
-				if shared, of := prefix(t, before.Prompt.Body, x.Prompt.Body); shared != of {
+				if shared, of := prefix(t, before.Prompt.Body.Bytes(), x.Prompt.Body.Bytes()); shared != of {
 					t.Fatalf("%s: request %d: %d of %d blocks stay", policy, i, shared, of)
 				}
 			}
@@ -97,12 +97,12 @@ func TestAdmissionAfterRestart(t *testing.T) {
 		again := newScript(t, admitting(CostAware), rules)
 		again.messages = s.messages
 		b := again.send(wire.Turn{Done: true})
-		if string(a.Prompt.Body) != string(b.Prompt.Body) {
+		if string(a.Prompt.Body.Bytes()) != string(b.Prompt.Body.Bytes()) {
 			t.Errorf("binds thinking %t: not the same after a restart", rules.BindsThinking)
 		}
-		if count(b, stage.Admission) != 5 || !strings.Contains(string(b.Prompt.Body),
+		if count(b, stage.Admission) != 5 || !strings.Contains(string(b.Prompt.Body.Bytes()),
 			"[llm_cache: same content as the result of Read /src/1.go above (t1), 41 lines]") {
-			t.Errorf("binds thinking %t: %v\n%s", rules.BindsThinking, b.Prompt.Fired, b.Prompt.Body)
+			t.Errorf("binds thinking %t: %v\n%s", rules.BindsThinking, b.Prompt.Fired, b.Prompt.Body.Bytes())
 		}
 	}
 }
@@ -121,9 +121,9 @@ func TestAdmissionLeavesForwardedResults(t *testing.T) {
 	s.p = New(admitting(CostAware), s.p.rules)
 	s.result(1, "Read", readInput, read(50))
 	x := s.send(s.answer)
-	if count(x, stage.Admission) != 1 || !strings.Contains(string(x.Prompt.Body), `"     1→\tline`) ||
-		!strings.Contains(string(x.Prompt.Body), `"1→\tline`) {
-		t.Errorf("%v\n%s", x.Prompt.Fired, x.Prompt.Body)
+	if count(x, stage.Admission) != 1 || !strings.Contains(string(x.Prompt.Body.Bytes()), `"     1→\tline`) ||
+		!strings.Contains(string(x.Prompt.Body.Bytes()), `"1→\tline`) {
+		t.Errorf("%v\n%s", x.Prompt.Fired, x.Prompt.Body.Bytes())
 	}
 }
 
@@ -132,7 +132,7 @@ func TestAdmissionIsObserved(t *testing.T) {
 	s.prompt("Fix the bug.")
 	s.result(0, "Read", readInput, read(40))
 	x := s.send(s.answer)
-	if x.Prompt.Edited || string(x.Prompt.Body) != s.body() || count(x, stage.Admission) != 1 ||
+	if x.Prompt.Edited || string(x.Prompt.Body.Bytes()) != s.body() || count(x, stage.Admission) != 1 ||
 		x.Prompt.SentTokens >= x.Prompt.OriginalTokens {
 		t.Errorf("edited %t, %v, %d of %d tokens", x.Prompt.Edited, x.Prompt.Fired, x.Prompt.SentTokens,
 			x.Prompt.OriginalTokens)
@@ -175,9 +175,9 @@ func TestAdmissionOfForms(t *testing.T) {
 		s.result(0, c.tool, c.input, c.content)
 		switch x := s.send(s.answer); {
 		case c.want == "" && x.Prompt.Edited:
-			t.Errorf("%s: edited: %s", c.name, x.Prompt.Body)
-		case !strings.Contains(string(x.Prompt.Body), c.want):
-			t.Errorf("%s: got %s", c.name, x.Prompt.Body)
+			t.Errorf("%s: edited: %s", c.name, x.Prompt.Body.Bytes())
+		case !strings.Contains(string(x.Prompt.Body.Bytes()), c.want):
+			t.Errorf("%s: got %s", c.name, x.Prompt.Body.Bytes())
 		}
 	}
 }
@@ -194,14 +194,14 @@ func TestRereads(t *testing.T) {
 	s.result(1, "Read", readInput,
 		string(content.Quote(readFile(40)+"\n<system-reminder>\n90 tokens left\n</system-reminder>\n")))
 	x := s.send(s.answer)
-	if !strings.Contains(string(x.Prompt.Body), pointer) {
-		t.Fatalf("no pointer: %s", x.Prompt.Body)
+	if !strings.Contains(string(x.Prompt.Body.Bytes()), pointer) {
+		t.Fatalf("no pointer: %s", x.Prompt.Body.Bytes())
 	}
 	s.result(2, "Read", readInput, read(41)) // another content
 	s.result(3, "Read", readInput, read(40)) // points to the first, not to the pointer
 	x = s.send(s.answer)
-	if n := strings.Count(string(x.Prompt.Body), pointer); n != 2 {
-		t.Fatalf("%d pointers: %s", n, x.Prompt.Body)
+	if n := strings.Count(string(x.Prompt.Body.Bytes()), pointer); n != 2 {
+		t.Fatalf("%d pointers: %s", n, x.Prompt.Body.Bytes())
 	}
 	// After a fold of the first result, the next one is sent whole.
 	conversation := conversationOf(t, s)
@@ -213,12 +213,12 @@ func TestRereads(t *testing.T) {
 	}
 	s.result(4, "Read", readInput, read(40))
 	x = s.send(s.answer)
-	if n := strings.Count(string(x.Prompt.Body), pointer); n != 2 || !strings.Contains(string(x.Prompt.Body), "[pruned]") {
-		t.Fatalf("%d pointers: %s", n, x.Prompt.Body)
+	if n := strings.Count(string(x.Prompt.Body.Bytes()), pointer); n != 2 || !strings.Contains(string(x.Prompt.Body.Bytes()), "[pruned]") {
+		t.Fatalf("%d pointers: %s", n, x.Prompt.Body.Bytes())
 	}
 	s.result(5, "Read", readInput, read(40))
-	if x = s.send(s.answer); !strings.Contains(string(x.Prompt.Body), "above (t4), 40 lines]") {
-		t.Fatalf("no pointer to the last: %s", x.Prompt.Body)
+	if x = s.send(s.answer); !strings.Contains(string(x.Prompt.Body.Bytes()), "above (t4), 40 lines]") {
+		t.Fatalf("no pointer to the last: %s", x.Prompt.Body.Bytes())
 	}
 }
 
@@ -237,7 +237,7 @@ func TestAdmissionBelowTheMinimum(t *testing.T) {
 	s.send(s.answer)
 	s.result(2, "Read", readInput, read(60))
 	if x := s.send(s.answer); count(x, stage.Admission) == 0 {
-		t.Errorf("not edited: %s", x.Prompt.Body)
+		t.Errorf("not edited: %s", x.Prompt.Body.Bytes())
 	}
 }
 
@@ -265,21 +265,21 @@ func TestOverlaps(t *testing.T) {
 		`number 39 of a file\n40→changed\n` +
 		`41→line number 41 of a file\n[llm_cache: 38 lines as in the result of Read /src/a.go above (t0)]\n80→line number ` +
 		`80 of a file\n81→`
-	if !strings.Contains(string(x.Prompt.Body), want) {
-		t.Fatalf("got %s", x.Prompt.Body)
+	if !strings.Contains(string(x.Prompt.Body.Bytes()), want) {
+		t.Fatalf("got %s", x.Prompt.Body.Bytes())
 	}
 	// A read with such a note shows only its sent lines to later reads.
 	s.result(2, "Read", readInput, string(content.Quote(changed(20, 90, 40))))
 	x = s.send(s.answer)
-	if n := strings.Count(string(x.Prompt.Body), "as in the result of Read /src/a.go above (t0)]"); n != 4 ||
-		!strings.Contains(string(x.Prompt.Body), "[llm_cache: 18 lines as in") {
-		t.Fatalf("%d notes: %s", n, x.Prompt.Body)
+	if n := strings.Count(string(x.Prompt.Body.Bytes()), "as in the result of Read /src/a.go above (t0)]"); n != 4 ||
+		!strings.Contains(string(x.Prompt.Body.Bytes()), "[llm_cache: 18 lines as in") {
+		t.Fatalf("%d notes: %s", n, x.Prompt.Body.Bytes())
 	}
 	// Another file shows no line of this one.
 	s.result(3, "Read", `{"file_path":"/src/b.go"}`, string(content.Quote(changed(1, 70, 0))))
 	x = s.send(s.answer)
-	if n := strings.Count(string(x.Prompt.Body), "as in the result"); n != 4 {
-		t.Fatalf("%d notes: %s", n, x.Prompt.Body)
+	if n := strings.Count(string(x.Prompt.Body.Bytes()), "as in the result"); n != 4 {
+		t.Fatalf("%d notes: %s", n, x.Prompt.Body.Bytes())
 	}
 	// After a fold of the first read, the next one is sent whole.
 	conversation := conversationOf(t, s)
@@ -290,9 +290,9 @@ func TestOverlaps(t *testing.T) {
 	}
 	s.result(4, "Read", readInput, string(content.Quote(changed(1, 80, 40))))
 	x = s.send(s.answer)
-	if n := strings.Count(string(x.Prompt.Body), "as in the result of Read /src/a.go above (t0)]"); n != 4 ||
-		!strings.Contains(string(x.Prompt.Body), "[pruned]") {
-		t.Fatalf("%d notes: %s", n, x.Prompt.Body)
+	if n := strings.Count(string(x.Prompt.Body.Bytes()), "as in the result of Read /src/a.go above (t0)]"); n != 4 ||
+		!strings.Contains(string(x.Prompt.Body.Bytes()), "[pruned]") {
+		t.Fatalf("%d notes: %s", n, x.Prompt.Body.Bytes())
 	}
 }
 
@@ -314,9 +314,9 @@ func TestOverlapsOfWrittenFiles(t *testing.T) {
 		s.send(s.answer)
 		s.result(1, "Read", readInput, string(content.Quote(numbered.String())))
 		x := s.send(s.answer)
-		if got := strings.Contains(string(x.Prompt.Body),
+		if got := strings.Contains(string(x.Prompt.Body.Bytes()),
 			"58 lines as in the call of Write /src/a.go above (t0)]"); got != (tool == "Write") {
-			t.Errorf("%s: %s", tool, x.Prompt.Body)
+			t.Errorf("%s: %s", tool, x.Prompt.Body.Bytes())
 		}
 	}
 }
@@ -363,13 +363,13 @@ func TestReplaced(t *testing.T) {
 			*last = strings.Replace(*last, `"type":"tool_result"`, `"type":"tool_result","is_error":true`, 1)
 		}
 		x := s.send(s.answer)
-		if c.want == "" && x.Prompt.Edited || !strings.Contains(string(x.Prompt.Body), c.want) {
-			t.Errorf("%s: got %s", c.name, x.Prompt.Body)
+		if c.want == "" && x.Prompt.Edited || !strings.Contains(string(x.Prompt.Body.Bytes()), c.want) {
+			t.Errorf("%s: got %s", c.name, x.Prompt.Body.Bytes())
 		}
-		sent, _, _ := strings.Cut(string(x.Prompt.Body), `,"cache_control"`)
+		sent, _, _ := strings.Cut(string(x.Prompt.Body.Bytes()), `,"cache_control"`)
 		s.result(1, "Bash", `{"command":"true"}`, `"ok"`)
-		if x = s.send(s.answer); !strings.HasPrefix(string(x.Prompt.Body), sent) {
-			t.Errorf("%s: not the same again: %s", c.name, x.Prompt.Body)
+		if x = s.send(s.answer); !strings.HasPrefix(string(x.Prompt.Body.Bytes()), sent) {
+			t.Errorf("%s: not the same again: %s", c.name, x.Prompt.Body.Bytes())
 		}
 	}
 }
@@ -388,7 +388,7 @@ func TestReplacedInFrontOfThinking(t *testing.T) {
 		s.add(`{"role":"assistant","content":[` + content + `]}`)
 		s.add(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t0","content":"done"}]}`)
 		if x := s.send(wire.Turn{}); x.Prompt.Edited != (name == "in front") {
-			t.Errorf("%s: %s", name, x.Prompt.Body)
+			t.Errorf("%s: %s", name, x.Prompt.Body.Bytes())
 		}
 	}
 }
@@ -428,7 +428,7 @@ func TestReplacedOnABox(t *testing.T) {
 	s.result(0, "Edit", `{"file_path":"/src/a.go","old_string":`+
 		string(content.Quote(strings.Repeat("a line of code\n", 20)))+`,"new_string":"b"}`, `"done"`)
 	if x := s.send(s.answer); x.Prompt.Edited {
-		t.Errorf("got %s", x.Prompt.Body)
+		t.Errorf("got %s", x.Prompt.Body.Bytes())
 	}
 }
 
@@ -458,8 +458,8 @@ func TestRereadKeepsWhatItPointsTo(t *testing.T) {
 	s.result(9, "Read", readInput, read(200))
 	s.now = s.now.Add(time.Hour) // cold: every unused block may be folded
 	x := s.send(wire.Turn{})
-	if !strings.Contains(string(x.Prompt.Body), "same content as the result of Read") ||
-		!strings.Contains(string(x.Prompt.Body), "line number 100 of a file") {
-		t.Errorf("%v\n%s", x.Prompt.Fired, x.Prompt.Body)
+	if !strings.Contains(string(x.Prompt.Body.Bytes()), "same content as the result of Read") ||
+		!strings.Contains(string(x.Prompt.Body.Bytes()), "line number 100 of a file") {
+		t.Errorf("%v\n%s", x.Prompt.Fired, x.Prompt.Body.Bytes())
 	}
 }

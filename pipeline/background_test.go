@@ -63,9 +63,9 @@ func TestBackgroundFolds(t *testing.T) {
 	s.final("It is done.")
 	s.prompt("And now?")
 	next := s.send(wire.Turn{Text: "Nothing.", Done: true})
-	read, sent := strings.Index(body, `"system"`), strings.Index(string(next.Prompt.Body), `"system"`)
-	if begins := strings.TrimSuffix(body[:read], "],"); !strings.HasPrefix(string(next.Prompt.Body[:sent]), begins) {
-		t.Errorf("%s\ndoes not begin with\n%s", next.Prompt.Body, begins)
+	read, sent := strings.Index(body, `"system"`), strings.Index(string(next.Prompt.Body.Bytes()), `"system"`)
+	if begins := strings.TrimSuffix(body[:read], "],"); !strings.HasPrefix(string(next.Prompt.Body.Bytes()[:sent]), begins) {
+		t.Errorf("%s\ndoes not begin with\n%s", next.Prompt.Body.Bytes(), begins)
 	}
 	if b.Commit(wire.Usage{}) {
 		t.Error("a fold holds after the conversation has gone on")

@@ -241,7 +241,7 @@ func (r *request) lengthened(edits []wire.Edit) []wire.Edit {
 }
 
 // lengthenAuto gives the marker of the whole request the long lifetime.
-func (r *request) lengthenAuto(body []byte) ([]byte, error) {
+func (r *request) lengthenAuto(body *wire.Body) (*wire.Body, error) {
 	if r.View.Caching.AutoMarker.Empty() {
 		return body, nil
 	}
@@ -249,5 +249,5 @@ func (r *request) lengthenAuto(body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return wire.Patch(body, wire.Member{Name: "cache_control", Value: value})
+	return patched(body, wire.Member{Name: "cache_control", Value: value})
 }

@@ -58,7 +58,7 @@ func TestFirstTurn(t *testing.T) {
 				t.Fatal(err)
 			}
 			x := s.p.Begin(v, s.s, s.now)
-			sent, err := wire.Parse(wire.Anthropic, x.Prompt.Body, nil)
+			sent, err := wire.Parse(wire.Anthropic, x.Prompt.Body.Bytes(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -110,7 +110,7 @@ func TestBreakpointOnThePreviousEnd(t *testing.T) {
 	s.add(`{"role":"user","content":[` + strings.Join(texts, ",") + `]}`)
 	x := s.send(wire.Turn{Done: true})
 	want := strings.TrimSuffix(end, "}]}") + s.marker + "}]}"
-	if x.Prompt.Markers != 1 || !strings.Contains(string(x.Prompt.Body), want) {
-		t.Errorf("%d markers: %s", x.Prompt.Markers, x.Prompt.Body)
+	if x.Prompt.Markers != 1 || !strings.Contains(string(x.Prompt.Body.Bytes()), want) {
+		t.Errorf("%d markers: %s", x.Prompt.Markers, x.Prompt.Body.Bytes())
 	}
 }

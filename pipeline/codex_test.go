@@ -72,9 +72,9 @@ func (r *responsesTurns) send(members string) *Transaction {
 	if x.Prompt.Err != nil {
 		r.t.Fatal(x.Prompt.Err)
 	}
-	sent, err := wire.Parse(wire.OpenAIResponses, x.Prompt.Body, nil)
+	sent, err := wire.Parse(wire.OpenAIResponses, x.Prompt.Body.Bytes(), nil)
 	if err != nil {
-		r.t.Fatalf("not readable: %v: %s", err, x.Prompt.Body)
+		r.t.Fatalf("not readable: %v: %s", err, x.Prompt.Body.Bytes())
 	}
 	if _, refused := pricing.NewSimulator(pricing.SimulatorConfig{}).Begin(pricing.Call{
 		View: sent,
@@ -83,13 +83,13 @@ func (r *responsesTurns) send(members string) *Transaction {
 		r.t.Fatalf("refused: %v", refused)
 	}
 	if a, b := strings.Count(body, `"encrypted_content"`),
-		strings.Count(string(x.Prompt.Body), `"encrypted_content"`); a != b {
+		strings.Count(string(x.Prompt.Body.Bytes()), `"encrypted_content"`); a != b {
 		r.t.Fatalf("%d of %d reasoning items are left", b, a)
 	}
 	r.sent++
 	x.Commit(&wire.Turn{
 		ID: fmt.Sprintf("resp_%d", r.sent), Text: "Let me look.", Done: true,
-		Usage: wire.Usage{Uncached: int64(len(x.Prompt.Body) / 4), Output: 9, Reported: true},
+		Usage: wire.Usage{Uncached: int64(x.Prompt.Body.Len() / 4), Output: 9, Reported: true},
 	}, r.now.Add(time.Second))
 	r.now = r.now.Add(10 * time.Second)
 	return x
@@ -119,11 +119,11 @@ func TestCodexAdmission(t *testing.T) {
 		`{\"chunk_id\":\"001eef\",\"wall_time_seconds\":1.5,\"exit_code\":0,\"output\":`,
 		`"output":"[llm_cache: same content as the result of exec cat a.go above (c2), 20 lines]"`,
 	} {
-		if !strings.Contains(string(x.Prompt.Body), want) {
-			t.Errorf("%d: %s is not in\n%s", i, want, x.Prompt.Body)
+		if !strings.Contains(string(x.Prompt.Body.Bytes()), want) {
+			t.Errorf("%d: %s is not in\n%s", i, want, x.Prompt.Body.Bytes())
 		}
 	}
-	if strings.Count(string(x.Prompt.Body), "one line of a file") != 20 {
+	if strings.Count(string(x.Prompt.Body.Bytes()), "one line of a file") != 20 {
 		t.Error("the file stands in there not just once")
 	}
 }
@@ -143,11 +143,11 @@ func TestCodexEager(t *testing.T) {
 		r.send("")
 	}
 	x := r.send("")
-	if !strings.Contains(string(x.Prompt.Body), content.StubFrame) ||
-		!strings.Contains(string(x.Prompt.Body), "exec cat f1.go, 80 lines") {
-		t.Errorf("no output was pruned: %s", x.Prompt.Body)
+	if !strings.Contains(string(x.Prompt.Body.Bytes()), content.StubFrame) ||
+		!strings.Contains(string(x.Prompt.Body.Bytes()), "exec cat f1.go, 80 lines") {
+		t.Errorf("no output was pruned: %s", x.Prompt.Body.Bytes())
 	}
-	if strings.Count(string(x.Prompt.Body), "Let me look.") != 8 {
+	if strings.Count(string(x.Prompt.Body.Bytes()), "Let me look.") != 8 {
 		t.Error("what stands behind reasoning was removed")
 	}
 	for i := range r.items {
@@ -156,7 +156,7 @@ func TestCodexEager(t *testing.T) {
 		}
 	}
 	r.now = r.now.Add(time.Hour)
-	if x = r.send(""); strings.Count(string(x.Prompt.Body), "Let me look.") >= 16 {
+	if x = r.send(""); strings.Count(string(x.Prompt.Body.Bytes()), "Let me look.") >= 16 {
 		t.Error("no announcement was removed")
 	}
 }
@@ -169,13 +169,13 @@ func TestBindReasoning(t *testing.T) {
 	r.prompt("go")
 	for n := range 8 {
 		r.turn(n, fmt.Sprintf("cat f%d.go", n), strings.Repeat(fmt.Sprintf("\ta line of file %d\n", n), 80))
-		if x := r.send(""); strings.Contains(string(x.Prompt.Body), "pruned") {
+		if x := r.send(""); strings.Contains(string(x.Prompt.Body.Bytes()), "pruned") {
 			t.Fatalf("request %d: pruned in front of reasoning of the running task", n)
 		}
 	}
 	r.final()
 	r.prompt("and now?")
-	if x := r.send(""); !strings.Contains(string(x.Prompt.Body), content.StubFrame) {
+	if x := r.send(""); !strings.Contains(string(x.Prompt.Body.Bytes()), content.StubFrame) {
 		t.Error("not pruned between two tasks")
 	}
 }
@@ -242,8 +242,8 @@ func TestExplicitBreakpoint(t *testing.T) {
 			r.turn(n, fmt.Sprintf("cat f%d.go", n), strings.Repeat(fmt.Sprintf("\ta line of file %d\n", n), 80))
 			r.send("")
 		}
-		if x := r.send(""); strings.Contains(string(x.Prompt.Body), mark) != c.want || c.want && x.Prompt.Markers != 1 {
-			t.Errorf("%+v: %d markers in %s", c, x.Prompt.Markers, x.Prompt.Body)
+		if x := r.send(""); strings.Contains(string(x.Prompt.Body.Bytes()), mark) != c.want || c.want && x.Prompt.Markers != 1 {
+			t.Errorf("%+v: %d markers in %s", c, x.Prompt.Markers, x.Prompt.Body.Bytes())
 		}
 	}
 }

@@ -47,18 +47,18 @@ func TestExpandInMessages(t *testing.T) {
 	for n := range 8 {
 		r.turn(n, fmt.Sprintf("cat f%d.go", n), strings.Repeat(fmt.Sprintf("\ta line of file %d\n", n), 80))
 		x = r.send(members)
-		item := gjson.GetBytes(x.Prompt.Body, "input.0").Raw
+		item := gjson.GetBytes(x.Prompt.Body.Bytes(), "input.0").Raw
 		if first == "" {
 			first = item
 		}
 		if item != first || gjson.Get(item, "tools.#").Int() != 3 || gjson.Get(item, "tools.2.name").Str != ExpandTool ||
-			gjson.GetBytes(x.Prompt.Body, "tools").Exists() {
+			gjson.GetBytes(x.Prompt.Body.Bytes(), "tools").Exists() {
 			t.Fatalf("request %d begins with %s", n, item)
 		}
 	}
-	stub := anyStub.FindSubmatch(x.Prompt.Body)
+	stub := anyStub.FindSubmatch(x.Prompt.Body.Bytes())
 	if stub == nil {
-		t.Fatalf("nothing is folded in %s", x.Prompt.Body)
+		t.Fatalf("nothing is folded in %s", x.Prompt.Body.Bytes())
 	}
 	name := string(stub[1])
 	var whole []string
@@ -88,9 +88,9 @@ func TestExpandNotInMessages(t *testing.T) {
 		r := newResponses(t, o, automatic)
 		r.items[0] = item
 		r.prompt("go")
-		if x := r.send(`,"store":false`); strings.Count(string(x.Prompt.Body), ExpandTool) != strings.Count(item,
+		if x := r.send(`,"store":false`); strings.Count(string(x.Prompt.Body.Bytes()), ExpandTool) != strings.Count(item,
 			ExpandTool) {
-			t.Errorf("%s: %s", name, x.Prompt.Body)
+			t.Errorf("%s: %s", name, x.Prompt.Body.Bytes())
 		}
 	}
 }
@@ -137,7 +137,7 @@ func TestExpandWithinBounds(t *testing.T) {
 				func(wire.Format) wire.Format { return c.target }
 			r.items[0] = `{"type":"additional_tools","role":"developer","tools":[` + c.tools + `]}`
 			r.prompt("go")
-			return string(r.send(`,"store":false`).Prompt.Body)
+			return string(r.send(`,"store":false`).Prompt.Body.Bytes())
 		}
 		got := send(c.bounds, stage.On)
 		if strings.Contains(got, ExpandTool) != c.want {
@@ -204,7 +204,7 @@ func TestImpossibleEdits(t *testing.T) {
 	s := newScript(t, Options{Expand: Expand{Mode: stage.On}}, pricing.Lookup("anthropic", "claude-opus-4-6", time.Now()))
 	s.prompt("Go.")
 	s.turn(1, "/a", "text")
-	if x := s.send(wire.Turn{Done: true}); !bytes.Contains(x.Prompt.Body, []byte(ExpandTool)) {
+	if x := s.send(wire.Turn{Done: true}); !bytes.Contains(x.Prompt.Body.Bytes(), []byte(ExpandTool)) {
 		t.Fatal("the tool was not declared")
 	}
 	s.s.Lock()
@@ -220,9 +220,9 @@ func TestImpossibleEdits(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := s.p.Begin(v, s.s, s.now)
-	if x.Prompt.Err == nil || !x.Prompt.Edited || !bytes.Contains(x.Prompt.Body, []byte(ExpandTool)) ||
-		!json.Valid(x.Prompt.Body) || !x.Answerer.Intercepts() {
-		t.Errorf("error %v, edited %t: %s", x.Prompt.Err, x.Prompt.Edited, x.Prompt.Body)
+	if x.Prompt.Err == nil || !x.Prompt.Edited || !bytes.Contains(x.Prompt.Body.Bytes(), []byte(ExpandTool)) ||
+		!json.Valid(x.Prompt.Body.Bytes()) || !x.Answerer.Intercepts() {
+		t.Errorf("error %v, edited %t: %s", x.Prompt.Err, x.Prompt.Edited, x.Prompt.Body.Bytes())
 	}
 }
 
@@ -235,7 +235,7 @@ func TestExpandStaysAsItWas(t *testing.T) {
 	declared := func() bool {
 		x := s.send(wire.Turn{Done: true, Text: "unrelated words"})
 		s.turn(len(s.messages), "/src/a.go", "text")
-		return bytes.Contains(x.Prompt.Body, []byte(`"`+ExpandTool+`"`))
+		return bytes.Contains(x.Prompt.Body.Bytes(), []byte(`"`+ExpandTool+`"`))
 	}
 	if !declared() {
 		t.Fatal("the tool is not declared")
@@ -347,15 +347,15 @@ func TestSummaryKeepsTools(t *testing.T) {
 			}
 			x := p.Begin(responses(t, 3, c.more, c.tools, c.instructions, c.model), s, at.Add(c.after))
 			defer x.Abandon()
-			got, choice := gjson.GetBytes(x.Prompt.Body, "tools").Raw, gjson.GetBytes(x.Prompt.Body, "tool_choice").Str
+			got, choice := gjson.GetBytes(x.Prompt.Body.Bytes(), "tools").Raw, gjson.GetBytes(x.Prompt.Body.Bytes(), "tool_choice").Str
 			if given := c.want == clientTools; got != c.want || (choice == "none") != given || x.Prompt.Edited != given {
 				t.Errorf("tools %s, choice %s, edited %t; want tools %s", got, choice, x.Prompt.Edited, c.want)
 			}
 			if c.want == clientTools && x.Prompt.SentTokens <= x.Prompt.OriginalTokens {
 				t.Errorf("%d tokens are sent of %d, tools included", x.Prompt.SentTokens, x.Prompt.OriginalTokens)
 			}
-			if x.Rejected(); string(x.Prompt.Body) != string(x.req.View.Raw) {
-				t.Errorf("after a rejection: %s", x.Prompt.Body)
+			if x.Rejected(); string(x.Prompt.Body.Bytes()) != string(x.req.View.Raw) {
+				t.Errorf("after a rejection: %s", x.Prompt.Body.Bytes())
 			}
 		})
 	}
@@ -439,7 +439,7 @@ func TestMarks(t *testing.T) {
 		s.send(wire.Turn{Text: "I check.", Done: true})
 		c.make(s)
 		x := s.send(s.answer)
-		body := string(x.Prompt.Body)
+		body := string(x.Prompt.Body.Bytes())
 		if !strings.Contains(body, c.stands) {
 			t.Fatalf("%s: %q does not stand in %s", c.name, c.stands, body)
 		}
@@ -479,7 +479,7 @@ func TestRefusedWithoutTheTool(t *testing.T) {
 	s.prompt("Fix the bug.")
 	s.run(0, 12, false)
 	x := s.send(s.answer)
-	mark := regexp.MustCompile(`\[\[llm_cache:folded [0-9a-f]{8}`).FindString(string(x.Prompt.Body))
+	mark := regexp.MustCompile(`\[\[llm_cache:folded [0-9a-f]{8}`).FindString(string(x.Prompt.Body.Bytes()))
 	p := intercept.Part{Name: "Write", Arguments: `{"content":"` + mark + `: Read"}`}
 	x.Answerer.Answer(&p, nil)
 	if name := strings.TrimPrefix(mark, "[[llm_cache:folded "); !p.Failed ||
@@ -505,13 +505,13 @@ func TestCopiedIsRemembered(t *testing.T) {
 	if x.Answerer.Whole() {
 		t.Error("calls are kept back at first")
 	}
-	sent := string(x.Prompt.Body)
+	sent := string(x.Prompt.Body.Bytes())
 	x.Answerer.Copied()
 	x.Abandon()
 	for range 2 { // the second is cut off, too
 		x = begin()
-		if !x.Answerer.Whole() || string(x.Prompt.Body) != sent {
-			t.Errorf("kept back %t, sent\n%s\nwant\n%s", x.Answerer.Whole(), x.Prompt.Body, sent)
+		if !x.Answerer.Whole() || string(x.Prompt.Body.Bytes()) != sent {
+			t.Errorf("kept back %t, sent\n%s\nwant\n%s", x.Answerer.Whole(), x.Prompt.Body.Bytes(), sent)
 		}
 		x.Abandon()
 	}

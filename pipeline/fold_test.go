@@ -99,12 +99,12 @@ func TestRefusalWhereThinkingIsBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := s.p.Begin(v, s.s, s.now)
-	fresh := string(x.Prompt.Body)
+	fresh := string(x.Prompt.Body.Bytes())
 	x.Rejected()
-	if !x.Prompt.Edited || string(x.Prompt.Body) == fresh || string(x.Prompt.Body) == s.body() {
+	if !x.Prompt.Edited || string(x.Prompt.Body.Bytes()) == fresh || string(x.Prompt.Body.Bytes()) == s.body() {
 		t.Error("neither the edits that were seen, nor without the new ones")
 	}
-	if shared, of := prefix(t, first.Prompt.Body, x.Prompt.Body); shared != of {
+	if shared, of := prefix(t, first.Prompt.Body.Bytes(), x.Prompt.Body.Bytes()); shared != of {
 		t.Errorf("only %d of %d blocks are as they were seen", shared, of)
 	}
 	x.Accepted(0)

@@ -143,7 +143,7 @@ func TestGeminiRerun(t *testing.T) {
 	body := geminiRequest(model(call) + tools(functionResponse("run_shell_command", "", output(17))) + model(call) +
 		tools(functionResponse("run_shell_command", "", output(4711))))
 	x, _ := begin(t, Options{}, body)
-	if got := string(x.Prompt.Body); !strings.Contains(got, "PGID: 17") || strings.Contains(got, "PGID: 4711") ||
+	if got := string(x.Prompt.Body.Bytes()); !strings.Contains(got, "PGID: 17") || strings.Contains(got, "PGID: 4711") ||
 		!strings.Contains(got, "same content as the result of run_shell_command make above, ") {
 		t.Errorf("sent %s", got)
 	}
@@ -173,23 +173,23 @@ func TestGeminiEager(t *testing.T) {
 		signed, said, image, `"name":"shot","response":{"output":"`,
 		`{"name":"stat","response":{"output":"`,
 	} {
-		if !bytes.Contains(x.Prompt.Body, []byte(kept)) {
-			t.Errorf("%s is lost in %s", kept, x.Prompt.Body)
+		if !bytes.Contains(x.Prompt.Body.Bytes(), []byte(kept)) {
+			t.Errorf("%s is lost in %s", kept, x.Prompt.Body.Bytes())
 		}
 	}
 	for _, gone := range []string{
 		thought, `{"text":"Let me write it."}`, "c line 30", "b line 30",
 		"many lines of an answer that is an object\",\"many",
 	} {
-		if bytes.Contains(x.Prompt.Body, []byte(gone)) {
-			t.Errorf("%s is left in %s", gone, x.Prompt.Body)
+		if bytes.Contains(x.Prompt.Body.Bytes(), []byte(gone)) {
+			t.Errorf("%s is left in %s", gone, x.Prompt.Body.Bytes())
 		}
 	}
-	w, err := wire.Parse(wire.Gemini, x.Prompt.Body, nil)
+	w, err := wire.Parse(wire.Gemini, x.Prompt.Body.Bytes(), nil)
 	if err != nil || len(w.Blocks) != len(v.Blocks)-2 {
 		t.Errorf("%v", err)
 	}
-	if again, _ := begin(t, o, body); !bytes.Equal(again.Prompt.Body, x.Prompt.Body) {
+	if again, _ := begin(t, o, body); !bytes.Equal(again.Prompt.Body.Bytes(), x.Prompt.Body.Bytes()) {
 		t.Error("a second process does something else")
 	}
 }

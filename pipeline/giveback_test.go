@@ -25,7 +25,7 @@ func (s *script) call(name, input, result string) *Transaction {
 }
 
 // returned counts the restored texts in a body.
-func returned(x *Transaction) int { return bytes.Count(x.Prompt.Body, []byte(ReturnedFrame)) }
+func returned(x *Transaction) int { return bytes.Count(x.Prompt.Body.Bytes(), []byte(ReturnedFrame)) }
 
 // Text that the agent is about to need is restored in the new part of the prompt, and stays there.
 func TestFoldsComeBack(t *testing.T) {
@@ -63,15 +63,15 @@ func TestFoldsComeBack(t *testing.T) {
 		if c.want == 0 {
 			continue
 		}
-		at := bytes.Index(x.Prompt.Body, []byte(ReturnedFrame))
-		if !strings.Contains(string(x.Prompt.Body[at:]), line) {
-			t.Errorf("%s: it is another text: %.300s", name, x.Prompt.Body[at:])
+		at := bytes.Index(x.Prompt.Body.Bytes(), []byte(ReturnedFrame))
+		if !strings.Contains(string(x.Prompt.Body.Bytes()[at:]), line) {
+			t.Errorf("%s: it is another text: %.300s", name, x.Prompt.Body.Bytes()[at:])
 		}
-		if end := bytes.LastIndex(x.Prompt.Body, []byte(`"role":"assistant"`)); at < end {
+		if end := bytes.LastIndex(x.Prompt.Body.Bytes(), []byte(`"role":"assistant"`)); at < end {
 			t.Errorf("%s: it stands at %d, in front of the last answer at %d", name, at, end)
 		}
-		if i := bytes.LastIndex(before.Prompt.Body, []byte(`"role":"user"`)); !bytes.Equal(unmarked(before.Prompt.Body[:i]),
-			unmarked(x.Prompt.Body)[:len(unmarked(before.Prompt.Body[:i]))]) {
+		if i := bytes.LastIndex(before.Prompt.Body.Bytes(), []byte(`"role":"user"`)); !bytes.Equal(unmarked(before.Prompt.Body.Bytes()[:i]),
+			unmarked(x.Prompt.Body.Bytes())[:len(unmarked(before.Prompt.Body.Bytes()[:i]))]) {
 			t.Errorf("%s: what stands in front has changed", name)
 		}
 		fired := 0
@@ -81,7 +81,7 @@ func TestFoldsComeBack(t *testing.T) {
 			}
 		}
 		again := s.call("Bash", `{"command":"go vet"}`, "/src/file5.go:12: the same once more")
-		if fired != 1 || returned(again) != 1 || !bytes.HasPrefix(unmarked(again.Prompt.Body), unmarked(x.Prompt.Body)[:at]) {
+		if fired != 1 || returned(again) != 1 || !bytes.HasPrefix(unmarked(again.Prompt.Body.Bytes()), unmarked(x.Prompt.Body.Bytes())[:at]) {
 			t.Errorf("%s: %d fired, %d texts afterwards", name, fired, returned(again))
 		}
 	}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
@@ -142,12 +141,12 @@ func TestKeptState(t *testing.T) {
 							slices.Reverse(open)
 						}
 						for _, x := range open {
-							told = append(told, string(x.Prompt.Body), fmt.Sprintf("%+v %d", x.Decision, x.Prompt.SentTokens))
+							told = append(told, string(x.Prompt.Body.Bytes()), fmt.Sprintf("%+v %d", x.Decision, x.Prompt.SentTokens))
 							if fate == 0 {
 								x.Abandon()
 								continue
 							}
-							n := int64(len(x.Prompt.Body) / 4)
+							n := int64(x.Prompt.Body.Len() / 4)
 							answer := wire.Turn{
 								Text: "unrelated words", Done: true,
 								Usage: wire.Usage{Read: n * 3 / 4, Write5m: n - n*3/4, Output: 9, Reported: true},
@@ -267,9 +266,6 @@ func BenchmarkKnown(b *testing.B) {
 			x.Commit(&answer, s.now)
 			x.Close()
 			b.StopTimer()
-			if x.Prompt.Edited {
-				reuse.Recycle(x.Prompt.Body)
-			}
 			known = v.Known()
 		}
 		b.Run(fmt.Sprint(turns, " turns"), func(b *testing.B) {

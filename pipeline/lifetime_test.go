@@ -25,8 +25,8 @@ func TestLongLifetime(t *testing.T) {
 			u.Write5m, u.Write1h = 0, 1000
 		}
 		x := s.send(wire.Turn{Text: "unrelated", Done: true, Usage: u})
-		marked, long := strings.Count(string(x.Prompt.Body), `"cache_control"`),
-			strings.Count(string(x.Prompt.Body), `"type":"ephemeral","ttl":"1h"`)
+		marked, long := strings.Count(string(x.Prompt.Body.Bytes()), `"cache_control"`),
+			strings.Count(string(x.Prompt.Body.Bytes()), `"type":"ephemeral","ttl":"1h"`)
 		if got := map[bool]string{true: "1h", false: "5m"}[long > 0]; got != want || long != 0 && long != marked {
 			t.Errorf("request %d: %d of %d markers are long, want %s", n, long, marked, want)
 		}
@@ -68,8 +68,8 @@ func TestLongLifetimeFromTheStart(t *testing.T) {
 	}
 	x := s.p.Begin(v, s.s, s.now)
 	x.Abandon()
-	if want := strings.Replace(body, `"ephemeral"`, `"ephemeral","ttl":"1h"`, 1); string(x.Prompt.Body) != want ||
+	if want := strings.Replace(body, `"ephemeral"`, `"ephemeral","ttl":"1h"`, 1); string(x.Prompt.Body.Bytes()) != want ||
 		!x.Prompt.Edited {
-		t.Errorf("sent %s", x.Prompt.Body)
+		t.Errorf("sent %s", x.Prompt.Body.Bytes())
 	}
 }

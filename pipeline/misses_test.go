@@ -205,7 +205,7 @@ func TestMissesRaiseCare(t *testing.T) {
 		x.Decision.Epoch != planner.NoEpoch {
 		t.Errorf("it folds on: %s", x.Decision.String())
 	}
-	if x := s.p.Begin(parsed(t, s), s.s, s.now); !strings.Contains(string(x.Prompt.Body), content.StubFrame) {
+	if x := s.p.Begin(parsed(t, s), s.s, s.now); !strings.Contains(string(x.Prompt.Body.Bytes()), content.StubFrame) {
 		t.Error("what was folded did not stay so")
 	}
 }

@@ -112,8 +112,8 @@ func (s *script) send(answer wire.Turn) *Transaction {
 	if x.Prompt.Err != nil {
 		s.t.Fatal(x.Prompt.Err)
 	}
-	if !json.Valid(x.Prompt.Body) {
-		s.t.Fatalf("not JSON: %s", x.Prompt.Body)
+	if !json.Valid(x.Prompt.Body.Bytes()) {
+		s.t.Fatalf("not JSON: %s", x.Prompt.Body.Bytes())
 	}
 	if answer.Done {
 		x.Commit(&answer, s.now.Add(5*time.Second))
@@ -189,7 +189,7 @@ func TestEagerFiresInTheMiddleOnly(t *testing.T) {
 			t.Errorf("request %d: %d sentences removed, want %d", i, got, want)
 		}
 	}
-	last := string(xs[11].Prompt.Body)
+	last := string(xs[11].Prompt.Body.Bytes())
 	for _, want := range []string{`[Compacted: 60 lines, `, `f2 line 0 of`, `f1 line 59`, `f8 line 59`} {
 		if !strings.Contains(last, want) {
 			t.Errorf("%q is missing", want)
@@ -206,7 +206,7 @@ func TestEagerIsStableBehindTheFrontier(t *testing.T) {
 	s.prompt("Fix the bug.")
 	xs := s.run(0, 14, false)
 	for i := 1; i < len(xs); i++ {
-		shared, of := prefix(t, xs[i-1].Prompt.Body, xs[i].Prompt.Body)
+		shared, of := prefix(t, xs[i-1].Prompt.Body.Bytes(), xs[i].Prompt.Body.Bytes())
 		if i > 8 && (of-shared > 4*3 || xs[i].Prompt.Markers != 1) {
 			t.Errorf("request %d: shares %d of %d blocks, %d markers", i, shared, of, xs[i].Prompt.Markers)
 		}
@@ -221,7 +221,7 @@ func TestRetryGivesTheSameBytes(t *testing.T) {
 		s.now = s.now.Add(time.Hour) // cold
 		a := s.send(wire.Turn{})     // the response fails
 		b := s.send(wire.Turn{Done: true})
-		if !a.Prompt.Edited || string(a.Prompt.Body) != string(b.Prompt.Body) {
+		if !a.Prompt.Edited || string(a.Prompt.Body.Bytes()) != string(b.Prompt.Body.Bytes()) {
 			t.Errorf("%s: the retry differs (edited %t)", policy, a.Prompt.Edited)
 		}
 	}
@@ -251,7 +251,7 @@ func TestCostAware(t *testing.T) {
 	}
 	s.turn(50, "/src/other.go", long("other"))
 	y := s.send(wire.Turn{Done: true})
-	if shared, of := prefix(t, x.Prompt.Body, y.Prompt.Body); shared != of {
+	if shared, of := prefix(t, x.Prompt.Body.Bytes(), y.Prompt.Body.Bytes()); shared != of {
 		t.Errorf("warm again, but only %d of %d blocks stayed", shared, of)
 	}
 }
@@ -276,14 +276,14 @@ func TestRewindBehindASideRequest(t *testing.T) {
 	s.messages = all[:n:n]
 	s.prompt("Rather look elsewhere.")
 	y := s.send(wire.Turn{Text: "Well.", Done: true})
-	if shared, of := prefix(t, y.Prompt.Body, x.Prompt.Body); shared != of-1 || count(y, stage.Prune) == 0 {
+	if shared, of := prefix(t, y.Prompt.Body.Bytes(), x.Prompt.Body.Bytes()); shared != of-1 || count(y, stage.Prune) == 0 {
 		t.Errorf("%d blocks of %d go out as they did: %v", shared, of-1, y.Prompt.Fired)
 	}
 	s.final("Well.")
 	s.prompt("Go on.")
 	if z := s.send(wire.Turn{Done: true}); z.Conversation != y.Conversation {
 		t.Error("the rewind does not go on")
-	} else if shared, of := prefix(t, y.Prompt.Body, z.Prompt.Body); shared != of {
+	} else if shared, of := prefix(t, y.Prompt.Body.Bytes(), z.Prompt.Body.Bytes()); shared != of {
 		t.Errorf("shares %d of %d blocks", shared, of)
 	}
 }
@@ -313,7 +313,7 @@ func TestObserveSendsTheOriginal(t *testing.T) {
 	s.now = s.now.Add(time.Hour)
 	body := s.body()
 	x := s.send(wire.Turn{Done: true})
-	if x.Prompt.Edited || string(x.Prompt.Body) != body {
+	if x.Prompt.Edited || string(x.Prompt.Body.Bytes()) != body {
 		t.Error("the body was changed")
 	}
 	if len(x.Prompt.Fired) == 0 || x.Prompt.SentTokens >= x.Prompt.OriginalTokens {
@@ -370,7 +370,7 @@ func TestThinkingBoundToItsPast(t *testing.T) {
 	if count(x, stage.ToolResults)+count(x, stage.Prune) == 0 {
 		t.Fatalf("not edited between two tasks: %v", x.Prompt.Fired)
 	}
-	v, err := wire.Parse(wire.Anthropic, x.Prompt.Body, nil)
+	v, err := wire.Parse(wire.Anthropic, x.Prompt.Body.Bytes(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -385,8 +385,8 @@ func TestThinkingBoundToItsPast(t *testing.T) {
 	// New thinking has seen the edits; both stay.
 	s.turn(60, "/src/new.go", long("new"), "new thought")
 	y := s.send(wire.Turn{Done: true})
-	if shared, of := prefix(t, x.Prompt.Body, y.Prompt.Body); shared != of ||
-		!strings.Contains(string(y.Prompt.Body), "new thought") {
+	if shared, of := prefix(t, x.Prompt.Body.Bytes(), y.Prompt.Body.Bytes()); shared != of ||
+		!strings.Contains(string(y.Prompt.Body.Bytes()), "new thought") {
 		t.Errorf("shares %d of %d", shared, of)
 	}
 }
@@ -410,7 +410,7 @@ func TestPruneCountsReferences(t *testing.T) {
 		x = s.send(answer)
 		s.turn(i, fmt.Sprintf("/src/file%d.go", i), long(fmt.Sprint("f", i)))
 	}
-	body := string(x.Prompt.Body)
+	body := string(x.Prompt.Body.Bytes())
 	for i, want := range map[int]bool{
 		0: false, 1: false, 2: true, 3: false, 4: false, 5: true, 6: true, 7: true,
 		8: false,
@@ -433,7 +433,7 @@ func TestResultsThatStay(t *testing.T) {
 		`,{"type":"text","text":` + text + `}]},{"type":"tool_result","tool_use_id":"m2","is_error":true,"content":` +
 		text + `}]}`)
 	xs := s.run(10, 8, false)
-	body := string(xs[7].Prompt.Body)
+	body := string(xs[7].Prompt.Body.Bytes())
 	if !strings.Contains(body, `},`+image+`]},{"type":"tool_result","tool_use_id":"m2","is_error":true,"content":`+text) {
 		t.Errorf("an image or an error was changed: %s", body)
 	}

@@ -53,11 +53,11 @@ func TestProgramResultsStay(t *testing.T) {
 		s.result(0, "Read", readInput, read(60))
 		x := s.send(s.answer)
 		for _, want := range append(stays, read(60)[10:200]) {
-			if !strings.Contains(string(x.Prompt.Body), want) {
-				t.Fatalf("%s: got %s\nwant as the client sent it: %.200s", policy, x.Prompt.Body, want)
+			if !strings.Contains(string(x.Prompt.Body.Bytes()), want) {
+				t.Fatalf("%s: got %s\nwant as the client sent it: %.200s", policy, x.Prompt.Body.Bytes(), want)
 			}
 		}
-		if body := string(x.Prompt.Body); strings.Contains(body, "[llm_cache: same content") ||
+		if body := string(x.Prompt.Body.Bytes()); strings.Contains(body, "[llm_cache: same content") ||
 			strings.Contains(body, "lines as in") {
 			t.Errorf("%s: a result of the model's points to one that it has never seen: %s", policy, body)
 		}
@@ -67,8 +67,8 @@ func TestProgramResultsStay(t *testing.T) {
 			x = s.send(s.answer)
 		}
 		for _, want := range stays {
-			if !strings.Contains(string(x.Prompt.Body), want) {
-				t.Fatalf("%s: got %s\nwant as the client sent it: %.200s", policy, x.Prompt.Body, want)
+			if !strings.Contains(string(x.Prompt.Body.Bytes()), want) {
+				t.Fatalf("%s: got %s\nwant as the client sent it: %.200s", policy, x.Prompt.Body.Bytes(), want)
 			}
 		}
 		if len(x.Prompt.Fired) == 0 {
@@ -85,8 +85,8 @@ func TestProgramResultsAreNotCleared(t *testing.T) {
 	s.send(wire.Turn{Text: "I do.", Done: true})
 	stays := s.called(0, "Read", `{"file_path":"/src/a.go"}`, readFile(60))
 	x := s.run(0, 20, false)[19]
-	if x.Prompt.Applied == nil || x.Prompt.Applied.ToolUses == 0 || !strings.Contains(string(x.Prompt.Body), stays) {
-		t.Errorf("got %+v in %.2000s\nwant others cleared, and as the client sent it %.200s", x.Prompt.Applied, x.Prompt.Body,
+	if x.Prompt.Applied == nil || x.Prompt.Applied.ToolUses == 0 || !strings.Contains(string(x.Prompt.Body.Bytes()), stays) {
+		t.Errorf("got %+v in %.2000s\nwant others cleared, and as the client sent it %.200s", x.Prompt.Applied, x.Prompt.Body.Bytes(),
 			stays)
 	}
 }

@@ -4,7 +4,6 @@
 package pipeline
 
 import (
-	"bytes"
 	"slices"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
@@ -16,7 +15,7 @@ import (
 // Prompt is the request to send upstream in place of the client's.
 type Prompt struct {
 	// Body is the body to send: the client's own bytes without edits, or under observe.
-	Body []byte
+	Body *wire.Body
 	// Edited reports whether Body differs from the client's bytes.
 	Edited bool
 	// OriginalTokens and SentTokens are the estimated sizes of the client's prompt and of the
@@ -148,7 +147,7 @@ func returnRate(l *sessioncache.Conversation) float64 {
 // ones as far as possible.
 func (r *request) splice() {
 	p := r.prompt
-	p.Body, p.Markers = r.View.Raw, len(r.marking.added)
+	p.Body, p.Markers = &wire.Body{Raw: r.View.Raw}, len(r.marking.added)
 	r.change = change{broken: len(r.Blocks), settled: r.hot(), stake: r.marking.stake}
 	for i := range r.ledger.fresh {
 		r.change.deep = r.change.deep || i < r.cached.forwarded
@@ -165,12 +164,12 @@ func (r *request) splice() {
 		return
 	}
 	p.Fired = r.fired(len(r.marking.added))
-	body, err := r.View.Splice(edits)
+	body, err := r.View.Edited(edits)
 	if err == nil && r.marking.long {
 		body, err = r.lengthenAuto(body)
 	}
 	if err == nil && r.offer.tools != nil {
-		body, err = wire.Patch(body, wire.Member{Name: "tools", Value: r.offer.tools},
+		body, err = patched(body, wire.Member{Name: "tools", Value: r.offer.tools},
 			wire.Member{Name: "tool_choice", Value: []byte(r.View.Traits().NoCalls)})
 	}
 	if err != nil {
@@ -185,10 +184,16 @@ func (r *request) splice() {
 	r.send(edits, body)
 }
 
+// patched returns a body with changed members.
+func patched(body *wire.Body, members ...wire.Member) (*wire.Body, error) {
+	out, err := wire.Patch(body.Bytes(), members...)
+	return &wire.Body{Raw: out}, err
+}
+
 // send makes a body with edits the one to send.
-func (r *request) send(edits []wire.Edit, body []byte) {
+func (r *request) send(edits []wire.Edit, body *wire.Body) {
 	p := r.prompt
-	p.Body, p.Edited, p.edits, p.marked = body, !bytes.Equal(body, r.View.Raw), edits, false
+	p.Body, p.Edited, p.edits, p.marked = body, !body.Equal(r.View.Raw), edits, false
 	for _, i := range r.entries {
 		p.marked = p.marked || marks(r.States[i].Edit)
 	}
@@ -254,7 +259,7 @@ func (r *request) fired(markers int) []stage.Fired {
 // committed applies the edits that the conversation is bound to, after edits of a request
 // contradicted each other. If the conversation's ledger is at fault, it applies only the
 // declaration of the tool at the start of the prompt.
-func (r *request) committed() ([]wire.Edit, []byte) {
+func (r *request) committed() ([]wire.Edit, *wire.Body) {
 	r.marking.long, r.offer.tools = false, nil
 	for i := range r.ledger.fresh {
 		r.undo(i)
@@ -265,7 +270,7 @@ func (r *request) committed() ([]wire.Edit, []byte) {
 		if len(edits) == 0 {
 			break
 		}
-		if body, err := r.View.Splice(edits); err == nil {
+		if body, err := r.View.Edited(edits); err == nil {
 			return edits, body
 		}
 		for _, i := range r.entries {
@@ -280,7 +285,7 @@ func (r *request) committed() ([]wire.Edit, []byte) {
 // reset makes the client's original the body to send.
 func (r *request) reset() {
 	*r.prompt = Prompt{
-		Body: r.View.Raw, OriginalTokens: r.prompt.OriginalTokens, SentTokens: r.prompt.OriginalTokens,
+		Body: &wire.Body{Raw: r.View.Raw}, OriginalTokens: r.prompt.OriginalTokens, SentTokens: r.prompt.OriginalTokens,
 		Err: r.prompt.Err,
 	}
 }
@@ -391,7 +396,7 @@ func (x *Transaction) Rejected() {
 	r.change.deep = true // the estimate does not match the sent prompt
 	r.reset()
 	if edits := r.edits(nil); len(edits) > 0 {
-		if body, err := r.View.Splice(edits); err == nil {
+		if body, err := r.View.Edited(edits); err == nil {
 			r.send(edits, body)
 			r.prompt.Fired = r.fired(0)
 		}

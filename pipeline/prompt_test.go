@@ -30,7 +30,7 @@ func TestRefusedEditsFreezeTheConversation(t *testing.T) {
 		t.Fatal("nothing to refuse")
 	}
 	x.Rejected()
-	if x.Prompt.Edited || string(x.Prompt.Body) != s.body() {
+	if x.Prompt.Edited || string(x.Prompt.Body.Bytes()) != s.body() {
 		t.Error("the body is not the original")
 	}
 	x.Accepted(0)
@@ -52,14 +52,14 @@ func TestAcquittedEdits(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := s.p.Begin(v, s.s, s.now)
-	edited := string(x.Prompt.Body)
+	edited := string(x.Prompt.Body.Bytes())
 	x.Rejected()
 	if x.Prompt.Edited {
 		t.Fatal("the body is not the original")
 	}
 	x.Cleared()
 	x.Abandon()
-	if y := s.send(wire.Turn{Done: true}); !y.Prompt.Edited || string(y.Prompt.Body) != edited {
+	if y := s.send(wire.Turn{Done: true}); !y.Prompt.Edited || string(y.Prompt.Body.Bytes()) != edited {
 		t.Error("not edited as before")
 	}
 	for _, l := range s.s.Report(s.now).Conversations {
@@ -137,8 +137,8 @@ func TestRefusedWhileOthersGoOn(t *testing.T) {
 	}
 	one.store.Release(one.store.Acquire(t.Context(), restoreKey)) // adopts the other process's state
 	x.Rejected()
-	if !json.Valid(x.Prompt.Body) || !bytes.Contains(x.Prompt.Body, edit.Value) {
-		t.Errorf("sent in its place: %s", x.Prompt.Body)
+	if !json.Valid(x.Prompt.Body.Bytes()) || !bytes.Contains(x.Prompt.Body.Bytes(), edit.Value) {
+		t.Errorf("sent in its place: %s", x.Prompt.Body.Bytes())
 	}
 	one.store.Release(s)
 }
@@ -218,10 +218,10 @@ func TestRefusedKinds(t *testing.T) {
 				t.Fatal("nothing to refuse")
 			}
 			x.Rejected()
-			if got := bytes.Contains(x.Prompt.Body, []byte(ExpandTool)); got != c.declares {
+			if got := bytes.Contains(x.Prompt.Body.Bytes(), []byte(ExpandTool)); got != c.declares {
 				t.Errorf("the tool in the second request: %t, want %t", got, c.declares)
 			}
-			if !c.declares && string(x.Prompt.Body) != string(x.req.View.Raw) {
+			if !c.declares && string(x.Prompt.Body.Bytes()) != string(x.req.View.Raw) {
 				t.Error("the second request is not the original")
 			}
 			if got := x.Accepted(0); got != c.want {
@@ -231,7 +231,7 @@ func TestRefusedKinds(t *testing.T) {
 			p.store.Release(s)
 			for _, when := range []string{"next", "after a restart"} {
 				y, s := begin(c.turns+1, 0)
-				if tool := bytes.Contains(y.Prompt.Body, []byte(ExpandTool)); tool != c.declares || y.Prompt.Markers > 0 &&
+				if tool := bytes.Contains(y.Prompt.Body.Bytes(), []byte(ExpandTool)); tool != c.declares || y.Prompt.Markers > 0 &&
 					c.want.Has(markers) {
 					t.Errorf("%s: tool %t, %d markers", when, tool, y.Prompt.Markers)
 				}

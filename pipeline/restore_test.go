@@ -89,9 +89,9 @@ func (p *process) send(body []byte, answer wire.Turn, at time.Time, before func(
 	}
 	x.Claim(p.t.Context(), p.store)
 	if before != nil && !before() {
-		return x.Prompt.Body
+		return x.Prompt.Body.Bytes()
 	}
-	prompt := int64(len(x.Prompt.Body) / 4)
+	prompt := int64(x.Prompt.Body.Len() / 4)
 	answer.Usage = wire.Usage{Read: min(p.last, prompt), Write5m: max(prompt-p.last, 0), Output: 100, Reported: true}
 	p.last, p.blocks = prompt, len(v.Blocks)
 	x.Commit(&answer, at.Add(5*time.Second))
@@ -99,7 +99,7 @@ func (p *process) send(body []byte, answer wire.Turn, at time.Time, before func(
 	if p.shelf == nil {
 		p.store.Flush() // there is time for it between two turns
 	}
-	return x.Prompt.Body
+	return x.Prompt.Body.Bytes()
 }
 
 // replayed is a recorded conversation, request by request.

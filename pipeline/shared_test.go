@@ -120,7 +120,7 @@ func TestFirstClaimWins(t *testing.T) {
 	}
 	x, _ := begin(one)
 	y, s := begin(other) // before the first has claimed
-	if bytes.Equal(x.Prompt.Body, y.Prompt.Body) || !x.Prompt.Edited || !y.Prompt.Edited {
+	if bytes.Equal(x.Prompt.Body.Bytes(), y.Prompt.Body.Bytes()) || !x.Prompt.Edited || !y.Prompt.Edited {
 		t.Fatal("both decide alike: nothing is tested")
 	}
 	if !x.Claim(t.Context(), one.store) {

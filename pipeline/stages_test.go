@@ -42,7 +42,7 @@ func TestClearingGrows(t *testing.T) {
 		s.prompt("Fix the bug.")
 		cuts, last := 0, (*Transaction)(nil)
 		for i, x := range s.run(0, 41, false) {
-			cleared := bytes.Count(x.Prompt.Body, []byte(content.ClearedPlaceholder))
+			cleared := bytes.Count(x.Prompt.Body.Bytes(), []byte(content.ClearedPlaceholder))
 			if x.Prompt.Applied == nil || x.Prompt.Applied.ToolUses != int64(cleared) || count(x, stage.Clearing) != cleared {
 				t.Fatalf("%s, request %d: told %+v of %d, %v", name, i, x.Prompt.Applied, cleared, x.Prompt.Fired)
 			}
@@ -55,7 +55,7 @@ func TestClearingGrows(t *testing.T) {
 				}
 			}
 			if last != nil {
-				shared, of := prefix(t, last.Prompt.Body, x.Prompt.Body)
+				shared, of := prefix(t, last.Prompt.Body.Bytes(), x.Prompt.Body.Bytes())
 				if cleared > int(last.Prompt.Applied.ToolUses) {
 					cuts++
 					if shared < 2*int(last.Prompt.Applied.ToolUses) || x.Decision.Folded == 0 {
@@ -73,7 +73,7 @@ func TestClearingGrows(t *testing.T) {
 		// A client that stops giving orders gets the same bytes.
 		s.head = ""
 		x := s.send(wire.Turn{Done: true})
-		if shared, of := prefix(t, last.Prompt.Body, x.Prompt.Body); shared != of || x.Prompt.Applied != nil {
+		if shared, of := prefix(t, last.Prompt.Body.Bytes(), x.Prompt.Body.Bytes()); shared != of || x.Prompt.Applied != nil {
 			t.Errorf("%s: without the order %d of %d blocks stay, told %+v", name, shared, of, x.Prompt.Applied)
 		}
 	}
@@ -130,7 +130,7 @@ func TestOrdersAreLeftToTheProvider(t *testing.T) {
 				folded += f.Count
 			}
 		}
-		return folded, tools, strings.ReplaceAll(string(x.Prompt.Body), s.marker, "")
+		return folded, tools, strings.ReplaceAll(string(x.Prompt.Body.Bytes()), s.marker, "")
 	}
 	plain, _, body := folds("", Options{})
 	for head, leaves := range map[string]bool{
@@ -165,7 +165,7 @@ func TestOrdersComeLate(t *testing.T) {
 	s.head = ordering(clears)
 	s.turn(20, "/src/file20.go", long("f20"))
 	x := s.send(wire.Turn{Done: true})
-	if shared, of := prefix(t, before.Prompt.Body, x.Prompt.Body); shared != of || !x.Prompt.Edited {
+	if shared, of := prefix(t, before.Prompt.Body.Bytes(), x.Prompt.Body.Bytes()); shared != of || !x.Prompt.Edited {
 		t.Errorf("%d of %d blocks stay", shared, of)
 	}
 }
@@ -184,7 +184,7 @@ func TestClearingRefused(t *testing.T) {
 		t.Fatalf("told %+v", x.Prompt.Applied)
 	}
 	x.Rejected()
-	if string(x.Prompt.Body) != s.body() || x.Prompt.Applied != nil {
+	if string(x.Prompt.Body.Bytes()) != s.body() || x.Prompt.Applied != nil {
 		t.Errorf("told %+v, edited %t", x.Prompt.Applied, x.Prompt.Edited)
 	}
 	x.Accepted(0)
@@ -222,8 +222,8 @@ func TestClearingBoundThinking(t *testing.T) {
 	s.prompt("And now?")
 	x := s.send(wire.Turn{Done: true})
 	if x.Prompt.Applied.ToolUses < 10 ||
-		bytes.Contains(x.Prompt.Body[bytes.Index(x.Prompt.Body, []byte(content.ClearedPlaceholder)):], []byte(`"thought 1`)) {
-		t.Errorf("told %+v: %s", x.Prompt.Applied, x.Prompt.Body)
+		bytes.Contains(x.Prompt.Body.Bytes()[bytes.Index(x.Prompt.Body.Bytes(), []byte(content.ClearedPlaceholder)):], []byte(`"thought 1`)) {
+		t.Errorf("told %+v: %s", x.Prompt.Applied, x.Prompt.Body.Bytes())
 	}
 }
 
@@ -529,7 +529,7 @@ func TestCompress(t *testing.T) {
 		}
 		s.calling(999, "Read", `{"file_path":"/z"}`, "I see.", "few", false)
 		x, again := s.unread()
-		body := string(x.Prompt.Body)
+		body := string(x.Prompt.Body.Bytes())
 		got := ""
 		for _, what := range []string{"edit", "error", "fetch", "grep", "last", "make", "prompt", "read", "said"} {
 			if strings.Contains(body, `\nshort `+what+`"`) {
@@ -555,7 +555,7 @@ func TestCompress(t *testing.T) {
 		s.calling(1000, "Read", `{"file_path":"/y"}`, "I see.", "few", false)
 		y, _ := s.unread()
 		before, _, _ := strings.Cut(body, s.marker+"}]}]")
-		if name != "observed" && !strings.HasPrefix(string(y.Prompt.Body), before) {
+		if name != "observed" && !strings.HasPrefix(string(y.Prompt.Body.Bytes()), before) {
 			t.Errorf("%s: the prefix has changed", name)
 		}
 	}
@@ -583,7 +583,7 @@ func TestResultsBehindMuchText(t *testing.T) {
 		if n := count(x, stage.Admission); n != 3 {
 			t.Errorf("%s: %d results are edited, want the three in front", name, n)
 		}
-		body := string(x.Prompt.Body)
+		body := string(x.Prompt.Body.Bytes())
 		for lines, whole := range map[int]bool{50: false, 90_000: false, 91_000: false, 92_000: true, 60: true} {
 			if strings.Contains(body, `"content":`+read(lines)) != whole {
 				t.Errorf("%s: of %d lines, whole: %t", name, lines, !whole)

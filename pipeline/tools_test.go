@@ -76,7 +76,7 @@ func TestToolOrder(t *testing.T) {
 		for i, r := range c.requests {
 			s.tools = list(r.client)
 			x := s.send(wire.Turn{Text: "Done.", Done: true})
-			if got := toolNames(x.Prompt.Body); got != r.want {
+			if got := toolNames(x.Prompt.Body.Bytes()); got != r.want {
 				t.Errorf("%s: request %d: got %s, want %s", c.name, i, got, r.want)
 			}
 			if got, want := count(x, stage.Tools) > 0, r.client != strings.TrimSuffix(r.want, "+") &&
@@ -126,7 +126,7 @@ func TestToolOrderFormats(t *testing.T) {
 			if c.kept {
 				want = c.first
 			}
-			if got := gjson.GetBytes(x.Prompt.Body, "tools").Raw; got != "["+want+"]" {
+			if got := gjson.GetBytes(x.Prompt.Body.Bytes(), "tools").Raw; got != "["+want+"]" {
 				t.Errorf("%s, request %d: got %s, want [%s]", c.format, i, got, want)
 			}
 			x.Commit(&wire.Turn{Text: "Done.", Done: true}, s.now)
@@ -147,17 +147,17 @@ func TestToolOrderRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := s.p.Begin(v, s.s, s.now)
-	if got := toolNames(x.Prompt.Body); got != "abc" {
+	if got := toolNames(x.Prompt.Body.Bytes()); got != "abc" {
 		t.Errorf("before the refusal: got %s, want abc", got)
 	}
 	x.Rejected()
-	if got := toolNames(x.Prompt.Body); got != "bca" {
+	if got := toolNames(x.Prompt.Body.Bytes()); got != "bca" {
 		t.Errorf("the request that is sent again: got %s, want bca", got)
 	}
 	x.Accepted(0)
 	x.Commit(&wire.Turn{Text: "Done.", Done: true}, s.now)
 	s.tools = list("cba")
-	if got := toolNames(s.send(wire.Turn{Text: "Done.", Done: true}).Prompt.Body); got != "cba" {
+	if got := toolNames(s.send(wire.Turn{Text: "Done.", Done: true}).Prompt.Body.Bytes()); got != "cba" {
 		t.Errorf("after the refusal: got %s, want cba", got)
 	}
 }
@@ -216,7 +216,7 @@ func TestPrefixChanged(t *testing.T) {
 		s.tools = list(cmp.Or(c.tools, "ab"))
 		s.turn(50, "/src/other.go", long("other"))
 		y := s.send(wire.Turn{Text: "Done.", Done: true})
-		if shared, of := prefix(t, x.Prompt.Body, y.Prompt.Body); shared != of || y.Decision.Epoch != planner.NoEpoch {
+		if shared, of := prefix(t, x.Prompt.Body.Bytes(), y.Prompt.Body.Bytes()); shared != of || y.Decision.Epoch != planner.NoEpoch {
 			t.Errorf("%s: got %d of %d blocks again, epoch %s, want all and none", c.name, shared, of, y.Decision.Epoch)
 		}
 	}

@@ -24,7 +24,7 @@ import (
 
 // used sets the usage of a response.
 func used(turn wire.Turn, x *Transaction) *wire.Turn {
-	prompt := int64(len(x.Prompt.Body) / 4)
+	prompt := int64(x.Prompt.Body.Len() / 4)
 	turn.Usage = wire.Usage{Read: prompt / 2, Write5m: prompt - prompt/2, Output: 50, Reported: true}
 	return &turn
 }
@@ -46,8 +46,8 @@ func intact(client []byte, x *Transaction) error {
 	if x.Prompt.Err != nil {
 		return x.Prompt.Err
 	}
-	if !json.Valid(x.Prompt.Body) {
-		return fmt.Errorf("not JSON: %s", x.Prompt.Body)
+	if !json.Valid(x.Prompt.Body.Bytes()) {
+		return fmt.Errorf("not JSON: %s", x.Prompt.Body.Bytes())
 	}
 	shape := func(body []byte) (out []string) {
 		gjson.GetBytes(body, "messages").ForEach(func(_, m gjson.Result) bool {
@@ -65,10 +65,10 @@ func intact(client []byte, x *Transaction) error {
 		})
 		return out
 	}
-	if !slices.Equal(shape(client), shape(x.Prompt.Body)) {
-		return fmt.Errorf("of another shape: %s", x.Prompt.Body)
+	if !slices.Equal(shape(client), shape(x.Prompt.Body.Bytes())) {
+		return fmt.Errorf("of another shape: %s", x.Prompt.Body.Bytes())
 	}
-	if n, clients := bytes.Count(x.Prompt.Body, []byte(`"cache_control"`)),
+	if n, clients := bytes.Count(x.Prompt.Body.Bytes(), []byte(`"cache_control"`)),
 		bytes.Count(client, []byte(`"cache_control"`)); n < clients || n > 4 {
 		return fmt.Errorf("%d markers in place of %d", n, clients)
 	}
@@ -131,8 +131,8 @@ func TestWanderingsStayAsTheyWereSent(t *testing.T) {
 					again, _ := p.begin(restoreKey, body, w.now)
 					again.Abandon()
 					p.store.Release(s)
-					if !bytes.Equal(again.Prompt.Body, x.Prompt.Body) {
-						t.Fatalf("seed %d, step %d, again: %s", seed, step, difference(again.Prompt.Body, x.Prompt.Body))
+					if !bytes.Equal(again.Prompt.Body.Bytes(), x.Prompt.Body.Bytes()) {
+						t.Fatalf("seed %d, step %d, again: %s", seed, step, difference(again.Prompt.Body.Bytes(), x.Prompt.Body.Bytes()))
 					}
 					if err := intact(body, x); err != nil {
 						t.Fatalf("seed %d, step %d: %v", seed, step, err)
@@ -263,7 +263,7 @@ func TestWanderingFleets(t *testing.T) {
 					var sent [2][]byte
 					for i, p := range []*process{alone, nodes[at]} {
 						x, s := p.ask(body, w.now)
-						if sent[i] = x.Prompt.Body; refused {
+						if sent[i] = x.Prompt.Body.Bytes(); refused {
 							x.Rejected()
 						}
 						x.Commit(used(turn, x), w.now)

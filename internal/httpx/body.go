@@ -222,7 +222,7 @@ func Decode(coding string, raw []byte, limit int64, pay Toll) ([]byte, error) {
 // readers get an error.
 type Payload struct {
 	mu sync.Mutex
-	// Data is the encoded body.
+	// Data is the encoded body, before the edits of [Payload.Edit].
 	Data []byte
 
 	known *knowledge    // nil without properties
@@ -235,6 +235,9 @@ type knowledge struct {
 	plain  []byte
 	undone error
 	view   *wire.View
+	edited *wire.Body // the body with its edits, nil without any
+	joined []byte     // edited in one piece, once somebody asked for it
+	lent   bool       // a transport is sending bytes of the payload by another one
 }
 
 func (p *Payload) know() *knowledge {
@@ -265,6 +268,14 @@ func (p *Payload) Undone() error {
 	return p.known.undone
 }
 
+// Edit makes the payload a body with edits. Its memory is then that of b.Raw.
+func (p *Payload) Edit(b *wire.Body) {
+	p.Data = b.Raw
+	if b.Parts() > 1 {
+		p.know().edited = b
+	}
+}
+
 // Attach makes the payload the request's body. A transport may read it again for a safe retry.
 func (p *Payload) Attach(r *http.Request) {
 	if len(p.Data) == 0 {
@@ -286,58 +297,139 @@ func (p *Payload) Attach(r *http.Request) {
 	r.Body = &p.first
 }
 
-// Bytes returns the body, nil once it was recycled.
+// Bytes returns the body in one piece, nil once it was recycled.
 func (p *Payload) Bytes() []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.Data == nil || p.edits() == nil {
+		return p.Data
+	}
+	if p.known.joined == nil {
+		p.known.joined = p.known.edited.Bytes()
+	}
+	return p.known.joined
+}
+
+func (p *Payload) edits() *wire.Body {
+	if p.known == nil {
+		return nil
+	}
+	return p.known.edited
+}
+
+func (p *Payload) parts() int {
+	if b := p.edits(); b != nil {
+		return b.Parts()
+	}
+	return 1
+}
+
+func (p *Payload) part(i int) []byte {
+	if b := p.edits(); b != nil {
+		return b.Part(i)
+	}
 	return p.Data
 }
 
-// Recycle releases the payload's memory, unless the body is being sent.
-func (p *Payload) Recycle() {
-	// A transport is sending the body.
-	if !p.mu.TryLock() {
-		return
+// is reports whether these bytes are the payload's own.
+func (p *Payload) is(body []byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.edits() != nil {
+		return p.known.joined != nil && Same(body, p.known.joined)
 	}
-	data := p.Data
-	p.Data = nil
-	p.mu.Unlock()
+	return Same(body, p.Data)
+}
+
+// Recycle releases the payload's memory, and that of Data. It reports false, and does nothing, while the
+// body is being sent.
+func (p *Payload) Recycle() bool {
+	data, ok := p.detach()
+	if !ok {
+		return false
+	}
 	reuse.Recycle(data)
+	if k := p.known; k != nil && k.joined != nil {
+		reuse.Recycle(k.joined)
+		k.joined = nil
+	}
+	return true
+}
+
+// detach takes the memory from the payload. Later readers get an error. It reports false if a transport is
+// sending the body.
+func (p *Payload) detach() (data []byte, ok bool) {
+	if !p.mu.TryLock() {
+		return nil, false
+	}
+	defer p.mu.Unlock()
+	if p.known != nil && p.known.lent {
+		return nil, false
+	}
+	data, p.Data = p.Data, nil
+	return data, true
 }
 
 type payloadReader struct {
 	*Payload
-	at     int
-	ended  bool // the end of Data was told
+	at     int   // in the part
+	index  int32 // of the part
+	ended  bool  // the end of the body was told
 	closed bool
 }
 
-func (r *payloadReader) Read(b []byte) (int, error) {
+// rest returns the unread bytes of the present part. It moves on to the next part at the end of one.
+func (r *payloadReader) rest() []byte {
+	for int(r.index) < r.parts() {
+		if part := r.part(int(r.index)); r.at < len(part) {
+			return part[r.at:]
+		}
+		r.index, r.at = r.index+1, 0
+	}
+	return nil
+}
+
+// Read implements io.Reader. It fills b, over as many parts as there are.
+func (r *payloadReader) Read(b []byte) (n int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed || r.Data == nil {
 		return 0, http.ErrBodyReadAfterClose
 	}
-	if r.at == len(r.Data) {
+	for n < len(b) {
+		part := r.rest()
+		if part == nil {
+			break
+		}
+		part = part[:copy(b[n:], part)]
+		n, r.at = n+len(part), r.at+len(part)
+	}
+	if n == 0 && r.rest() == nil {
 		r.ended = true
 		return 0, io.EOF
 	}
-	n := copy(b, r.Data[r.at:])
-	r.at += n
 	return n, nil
 }
 
 // WriteTo avoids a copy. The payload cannot be recycled meanwhile.
-func (r *payloadReader) WriteTo(w io.Writer) (int64, error) {
+func (r *payloadReader) WriteTo(w io.Writer) (n int64, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed || r.Data == nil {
 		return 0, http.ErrBodyReadAfterClose
 	}
-	n, err := w.Write(r.Data[r.at:])
-	r.at += n
-	r.ended = r.at == len(r.Data)
-	return int64(n), err
+	for {
+		part := r.rest()
+		if part == nil {
+			r.ended = true
+			return n, nil
+		}
+		written, err := w.Write(part)
+		n, r.at = n+int64(written), r.at+written
+		if err != nil {
+			return n, err
+		}
+	}
 }
 
 // Close makes a body that was read to its end ready to be read again: reverse_proxy sends it to another
@@ -347,7 +439,7 @@ func (r *payloadReader) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ended {
-		r.at, r.ended = 0, false
+		r.index, r.at, r.ended = 0, 0, false
 	} else {
 		r.closed = true
 	}
@@ -357,7 +449,7 @@ func (r *payloadReader) Close() error {
 // Whole returns the body of a request if it is in memory and still unread.
 func Whole(r *http.Request) (*Payload, bool) {
 	p, ok := r.Body.(*payloadReader)
-	if !ok || p.at != 0 {
+	if !ok || p.index != 0 || p.at != 0 {
 		return nil, false
 	}
 	return p.Payload, true
@@ -366,7 +458,7 @@ func Whole(r *http.Request) (*Payload, bool) {
 // View returns the parsed form of a request's present body in a format; nil if it was not parsed.
 func View(r *http.Request, format wire.Format) *wire.View {
 	p, ok := Whole(r)
-	if !ok || p.known == nil {
+	if !ok || p.known == nil || p.known.edited != nil {
 		return nil
 	}
 	// The view may belong to another format, or to earlier contents.
@@ -394,7 +486,7 @@ func Outgoing(r *http.Request, limit int64) ([]byte, error) {
 		if plain, undone := p.Plain(), p.Undone(); plain != nil || undone != nil {
 			return plain, undone
 		}
-		raw = p.Data
+		raw = p.Bytes()
 	} else if r.Body != nil {
 		var err error
 		if raw, err = io.ReadAll(io.LimitReader(r.Body, limit+1)); err != nil {
@@ -409,7 +501,7 @@ func Outgoing(r *http.Request, limit int64) ([]byte, error) {
 // an error the next reader still gets the whole body.
 func ReadAhead(r *http.Request, limit int64, pay Toll) ([]byte, error) {
 	if p, ok := Whole(r); ok {
-		return p.Data, nil
+		return p.Bytes(), nil
 	}
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
@@ -435,16 +527,30 @@ func SwapBody(r *http.Request, old, body []byte) (restore func()) {
 	before, getBody := r.Body, r.GetBody
 	r.Header = maps.Clone(header)
 	SetLength(r, len(body))
+	was, inMemory := Whole(r)
+	same := Same(old, body)
+	if same && inMemory && was.is(body) {
+		was.Attach(r) // a transport that still sends the body keeps it from being recycled
+		return func() {
+			r.Header, r.ContentLength, r.TransferEncoding = header, length, coding
+			r.Body, r.GetBody = before, getBody
+		}
+	}
 	p := &Payload{Data: body}
-	if was, ok := Whole(r); ok && was.known != nil && was.known.view != nil && Same(old, body) {
+	if same && inMemory && was.known != nil && was.known.view != nil {
 		p.know().view = was.known.view
 	}
 	p.Attach(r)
 	return func() {
 		r.Header, r.ContentLength, r.TransferEncoding = header, length, coding
 		r.Body, r.GetBody = before, getBody
-		if !Same(old, body) {
+		switch {
+		case !same:
 			p.Recycle()
+		case inMemory: // the decoded form of the body
+			if _, ok := p.detach(); !ok {
+				was.know().lent = true
+			}
 		}
 	}
 }

@@ -6,6 +6,7 @@ package httpx
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -207,5 +208,125 @@ func TestView(t *testing.T) {
 	restore()
 	if View(r, wire.OpenAIChat) != v {
 		t.Error("the first body is back, and not what was read of it")
+	}
+}
+
+// edited returns a payload of a long body with edits, and the body with its edits.
+func edited(tb testing.TB) (p *Payload, want []byte) {
+	tb.Helper()
+	raw := append(reuse.Buffer(5000), bytes.Repeat([]byte("abcde"), 1000)...)
+	b, err := wire.NewBody(raw, wire.Cut{With: []byte("first")}, wire.Cut{Start: 10, End: 20, With: []byte("replaced")},
+		wire.Cut{Start: 30, End: 40}, wire.Cut{Start: 4000, End: 4000, With: []byte("inserted")},
+		wire.Cut{Start: 5000, End: 5000, With: []byte("last")})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p = new(Payload)
+	p.Edit(b)
+	return p, bytes.Clone(b.Bytes())
+}
+
+// TestEditedPayload: each way to read a body with edits gives the whole of it, as often as it is sent.
+func TestEditedPayload(t *testing.T) {
+	p, want := edited(t)
+	r := httptest.NewRequest(http.MethodPost, "/", nil)
+	p.Attach(r)
+	read := map[string]func(io.Reader) ([]byte, error){
+		"whole": io.ReadAll,
+		"written": func(r io.Reader) ([]byte, error) {
+			var b bytes.Buffer
+			_, err := io.Copy(&b, r)
+			return b.Bytes(), err
+		},
+		"begun and written": func(r io.Reader) ([]byte, error) {
+			b := bytes.NewBuffer(make([]byte, 4003))
+			if _, err := io.ReadFull(r, b.Bytes()); err != nil {
+				return nil, err
+			}
+			_, err := io.Copy(b, r)
+			return b.Bytes(), err
+		},
+	}
+	for _, step := range []int{1, 3, 7, 977, 32 << 10} {
+		read[fmt.Sprintf("in steps of %d", step)] = func(r io.Reader) (all []byte, err error) {
+			for err == nil {
+				step := make([]byte, step)
+				var n int
+				n, err = r.Read(step)
+				all = append(all, step[:n]...)
+			}
+			if err == io.EOF {
+				err = nil
+			}
+			return all, err
+		}
+	}
+	for name, read := range read {
+		again, err := r.GetBody()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for kind, body := range map[string]io.ReadCloser{"first": r.Body, "again": again} {
+			if _, ok := Whole(r); !ok && kind == "first" {
+				t.Errorf("%s: the body is not whole before it is read", name)
+			}
+			if got, err := read(body); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%s, %s: got %d bytes, %v, want %d", name, kind, len(got), err, len(want))
+			}
+			if err := body.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	got, err := Outgoing(r, 1<<20)
+	if err != nil || !bytes.Equal(got, want) || !Same(got, p.Bytes()) {
+		t.Errorf("in one piece: got %d bytes, %v, want %d, and the same ones each time", len(got), err, len(want))
+	}
+	SetView(r, &wire.View{Format: wire.OpenAIChat, Raw: p.Data})
+	if View(r, wire.OpenAIChat) != nil {
+		t.Error("the view of the bytes before the edits passes for one of the body")
+	}
+}
+
+// TestLateReader: memory that is still being sent, by the request's own body or by that of a layer which
+// left it as it is, is not recycled. A later reader gets an error.
+func TestLateReader(t *testing.T) {
+	for _, layer := range []bool{false, true} {
+		p, want := edited(t)
+		r := httptest.NewRequest(http.MethodPost, "/", nil)
+		p.Attach(r)
+		if layer {
+			body := p.Bytes()
+			defer SwapBody(r, body, body)()
+		}
+		sent, writes := io.Pipe()
+		done := make(chan struct{})
+		body := r.Body
+		go func() {
+			defer close(done)
+			_, err := io.Copy(writes, body)
+			writes.CloseWithError(err)
+		}()
+		if _, err := io.ReadFull(sent, make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if p.Recycle() {
+			t.Errorf("layer %t: a body that is being sent was recycled", layer)
+		}
+		rest, err := io.ReadAll(sent)
+		if err != nil || !bytes.Equal(rest, want[1:]) {
+			t.Errorf("layer %t: got %d further bytes, %v, want %d", layer, len(rest), err, len(want)-1)
+		}
+		<-done
+		late, err := r.GetBody()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !p.Recycle() {
+			t.Errorf("layer %t: a body that was sent is not recycled", layer)
+		}
+		if n, err := late.Read(make([]byte, 1)); n != 0 || !errors.Is(err, http.ErrBodyReadAfterClose) {
+			t.Errorf("layer %t: a late reader got %d bytes, %v, want %v", layer, n, err, http.ErrBodyReadAfterClose)
+		}
 	}
 }

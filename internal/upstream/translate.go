@@ -6,7 +6,6 @@ package upstream
 import (
 	"bytes"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -22,6 +21,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
@@ -48,6 +48,7 @@ type translation struct {
 	tenant   sessioncache.Tenant
 	session  string     // names the conversation to the upstream, empty if the request was not parsed
 	view     *wire.View // of the client's request, nil if unparsed
+	renamed  *wire.View // of the request with the upstream's model, nil if unknown
 }
 
 // Translate returns next behind a translation, or next itself if there is nothing to translate.
@@ -98,7 +99,7 @@ func (t *translation) convert(r *http.Request, body []byte) (out *translate.Outg
 	}()
 	in := translate.Incoming{Body: body, Path: r.URL.Path, Query: r.URL.RawQuery}
 	if t.from == t.to {
-		return t.rename(in)
+		return t.rename(in, r)
 	}
 	u := t.p.Upstream
 	o := translate.Options{Model: u.Model, Official: u.Official(), SystemMessages: u.SystemMessages}
@@ -131,7 +132,8 @@ func (t *translation) convert(r *http.Request, body []byte) (out *translate.Outg
 	return out, nil
 }
 
-func (t *translation) rename(in translate.Incoming) (*translate.Outgoing, error) {
+func (t *translation) rename(in translate.Incoming, r *http.Request) (*translate.Outgoing, error) {
+	t.renamed = nil
 	out := &translate.Outgoing{Body: in.Body, Path: in.Path, Query: in.Query, IncludeUsage: true}
 	// Some formats have the model in the path.
 	if a, ok := t.from.Codec().(wire.Addresser); ok {
@@ -143,7 +145,15 @@ func (t *translation) rename(in translate.Incoming) (*translate.Outgoing, error)
 		}
 		return out, nil
 	}
-	view, err := t.view, error(nil)
+	// The view of this very body spares the layers behind another search in the messages.
+	view, err := httpx.View(r, t.from), error(nil)
+	if view == nil && t.view != nil && httpx.Same(in.Body, t.view.Raw) {
+		view = t.view
+	}
+	exact := view != nil
+	if view == nil {
+		view = t.view
+	}
 	if view == nil {
 		view, err = wire.Parse(t.from, in.Body, nil)
 	}
@@ -152,13 +162,12 @@ func (t *translation) rename(in translate.Incoming) (*translate.Outgoing, error)
 	}
 	out.Stream = view.Reply.Stream
 	if name := t.p.Upstream.Model(view.Model); name != view.Model {
-		value, err := json.Marshal(name)
-		if err != nil {
-			return nil, fmt.Errorf("model: %w", err)
-		}
-		object, err := wire.ReadObject(in.Body, view)
-		if err == nil {
-			out.Body, err = object.Patch(wire.Member{Name: "model", Value: value})
+		if exact {
+			if t.renamed, err = view.Renamed(name); err == nil {
+				out.Body = t.renamed.Raw
+			}
+		} else {
+			out.Body, err = wire.Patch(in.Body, wire.Member{Name: "model", Value: rawjson.Quote(name)})
 		}
 		if err != nil {
 			return nil, fmt.Errorf("model: %w", err)
@@ -172,6 +181,9 @@ func (t *translation) rename(in translate.Incoming) (*translate.Outgoing, error)
 func (t *translation) substitute(r *http.Request, body []byte, out *translate.Outgoing) (restore func()) {
 	address, uri := r.URL, r.RequestURI
 	unswap := httpx.SwapBody(r, body, out.Body)
+	if t.renamed != nil {
+		httpx.SetView(r, t.renamed)
+	}
 	translate.Headers(t.from, t.to, r.Header, address.RawQuery)
 	httpx.AskPlain(r.Header)
 	if out.Path != address.Path || out.Query != address.RawQuery {

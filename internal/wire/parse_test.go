@@ -343,6 +343,46 @@ func checkShared(t testing.TB, v *wire.View, known *wire.Known, minBlocks int) {
 	}
 }
 
+// TestRenamed compares the view of a body with another model with the view that a parse of that body gives.
+func TestRenamed(t *testing.T) {
+	const rest = `"tools":[{"type":"function","function":{"name":"a"}}],"stream_options":{"include_usage":true},` +
+		`"tool_choice":"auto","reasoning_effort":"low","response_format":{"type":"text"},"cache_control":{"type":"x"},` +
+		`"messages":[{"role":"system","content":"s"},{"role":"user","content":[{"type":"text","text":"u"}]},` +
+		`{"role":"assistant","reasoning_content":"r","content":null,"tool_calls":[{"id":"c","type":"function",` +
+		`"function":{"name":"a","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":"t"}]`
+	const more = `"tools":[{"name":"a"}],"system":[{"type":"text","text":"s"}],"thread":{"type":"create"},"tags":["x"],` +
+		`"context_management":{"edits":[]},"compaction":{},"cache_control":{"type":"ephemeral"},` +
+		`"thinking":{"type":"adaptive"},"tool_choice":{"type":"auto"},"output_config":{"effort":"low"},` +
+		`"messages":[{"role":"user","content":[{"type":"text","text":"u","cache_control":{"type":"ephemeral"}}]}]`
+	for _, format := range []wire.Format{wire.OpenAIChat, wire.Anthropic} {
+		for _, body := range []string{
+			`{"model":"one",` + rest + `}`, `{` + rest + `,"model":"one"}`, `{` + more + `, "model" : "one"}`,
+			`{"model":"one",` + more + `}`, strings.Replace(`{`+more+`}`, `"system"`, `"model":"one","system"`, 1),
+			`{` + rest + `}`,
+		} {
+			v, err := wire.Parse(format, []byte(body), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{"one", "two", "a longer \"name\"", ""} {
+				got, err := v.Renamed(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want, err := wire.Parse(format, got.Raw, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				sameViews(t, got, want)
+				if got.Model != name || got.Reply != want.Reply || got.Tags != want.Tags || got.Caching != want.Caching ||
+					got.Conversation != want.Conversation {
+					t.Errorf("%s as %q: got %+v, want %+v", body, name, got, want)
+				}
+			}
+		}
+	}
+}
+
 func TestSpliceMarkerAnew(t *testing.T) {
 	const body = `{"messages":[{"role":"user","content":[{"type":"text","cache_control": {"type":"ephemeral"} ,` +
 		`"text":"a"}]}]}`

@@ -78,6 +78,49 @@ func (v *View) Extended(raw []byte) *View {
 	return &out
 }
 
+// Renamed returns the view of the body with another model. Its spans are those of v, moved.
+func (v *View) Renamed(model string) (*View, error) {
+	o, err := ReadObject(v.Raw, v)
+	if err != nil {
+		return nil, err
+	}
+	at := int32(o.end)
+	for i := range o.members {
+		if string(o.members[i].key.Of(o.raw)) == "model" {
+			at = o.members[i].value.Start
+		}
+	}
+	out := *v
+	if out.Raw, err = o.Patch(Member{Name: "model", Value: rawjson.Quote(model)}); err != nil {
+		return nil, err
+	}
+	out.Model = model
+	by := int32(len(out.Raw) - len(v.Raw))
+	if by == 0 {
+		return &out, nil
+	}
+	shift := func(spans ...*rawjson.Span) {
+		for _, s := range spans {
+			if s.Start >= at {
+				*s = s.Shift(by)
+			}
+		}
+	}
+	out.Blocks, out.Messages = slices.Clone(v.Blocks), slices.Clone(v.Messages)
+	for i := range out.Blocks {
+		if out.Blocks[i].Span.Start >= at {
+			move(out.Blocks[i:i+1], by)
+		}
+	}
+	for i := range out.Messages {
+		shift(&out.Messages[i].Span, &out.Messages[i].Content)
+	}
+	shift(&out.Tags, &out.Reply.StreamOptions, &out.Reply.ToolChoice, &out.Reply.Thinking, &out.Reply.OutputConfig,
+		&out.Conversation.Thread, &out.Conversation.ContextManagement, &out.Conversation.Compaction,
+		&out.Caching.AutoMarker)
+	return &out, nil
+}
+
 // Value returns the JSON value of a member, nil for none.
 func (o *Object) Value(name string) []byte {
 	for i := range o.members {

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 )
 
 // Op is the operation of an edit.
@@ -94,13 +93,20 @@ func (k EditKinds) String() string {
 // ErrEdit reports an edit that would make the request invalid.
 var ErrEdit = errors.New("impossible edit")
 
-// Splice applies edits to the client's bytes and returns a new body. Bytes outside the edited spans
-// are copied unchanged. A block may have several edits if they change different parts, such as a
-// replacement and a marker. Without edits Splice returns the body itself. A new body may be passed
-// to [reuse.Recycle] once it is no longer used.
+// Splice is [View.Edited] in one piece.
 func (v *View) Splice(edits []Edit) ([]byte, error) {
+	b, err := v.Edited(edits)
+	if err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// Edited returns the body with edits. Bytes outside the edited spans are the client's. A block may
+// have several edits if they change different parts, such as a replacement and a marker.
+func (v *View) Edited(edits []Edit) (*Body, error) {
 	if len(edits) == 0 {
-		return v.Raw, nil
+		return &Body{Raw: v.Raw}, nil
 	}
 	cuts := make([]Cut, 0, len(edits)+4)
 	var removed []int
@@ -154,33 +160,7 @@ func (v *View) Splice(edits []Edit) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return join(v.Raw, append(cuts, removals...))
-}
-
-// join copies raw with the cuts applied.
-func join(raw []byte, cuts []Cut) ([]byte, error) {
-	// A stable sort keeps the order of insertions at one position around a replacement there.
-	slices.SortStableFunc(cuts, func(a, b Cut) int {
-		if a.Start != b.Start {
-			return int(a.Start) - int(b.Start)
-		}
-		return int(a.End) - int(b.End)
-	})
-	size := len(raw)
-	for i, c := range cuts {
-		if i > 0 && c.Start < cuts[i-1].End {
-			return nil, fmt.Errorf("%w: two edits overlap", ErrEdit)
-		}
-		size += len(c.With) - int(c.End-c.Start)
-	}
-	out := reuse.Buffer(size)
-	at := int32(0)
-	for _, c := range cuts {
-		out = append(out, raw[at:c.Start]...)
-		out = append(out, c.With...)
-		at = c.End
-	}
-	return append(out, raw[at:]...), nil
+	return NewBody(v.Raw, append(cuts, removals...)...)
 }
 
 // content returns new content in the form that fits the block.

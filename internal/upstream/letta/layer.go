@@ -80,11 +80,12 @@ func (t *talk) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	if !ok || !known || !f.Traits().FlatItems || httpx.Coding(r.Header) != "" {
 		return t.next.ServeHTTP(w, r)
 	}
+	body := p.Bytes()
 	var said *said
 	var request *retain.Request
 	var err error
 	httpx.Guard(t.log, "reading a request for Letta", func() {
-		if said, err = read(f, p.Data); said != nil {
+		if said, err = read(f, body); said != nil {
 			request, err = said.request(t.options != nil)
 		}
 	})
@@ -110,7 +111,7 @@ func (t *talk) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 			return said.answer(w, o, o.Text, t.now())
 		}
 	}
-	defer httpx.SwapBody(r, p.Data, request.Body)()
+	defer httpx.SwapBody(r, body, request.Body)()
 	of := func(*http.Request, []byte) (retain.Key, *retain.Request) { return k, request }
 	return relay.Layer(next, t.engine, t.headers, of, nil).ServeHTTP(w, r)
 }

@@ -45,7 +45,7 @@ func (t *rest) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer t.agents.give(t.of, a)
-	in := gjson.ParseBytes(p.Data)
+	in := gjson.ParseBytes(p.Bytes())
 	v := &visit{
 		rest: t, agent: a, r: r, base: strings.TrimSuffix(r.URL.Path, "responses") + "agents/",
 		model: in.Get("model").Str, system: strings.ReplaceAll(in.Get("instructions").Str, "\x00", ""),

@@ -111,7 +111,8 @@ func (l *rejoining) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	if !ok {
 		return l.next.ServeHTTP(w, r)
 	}
-	key := workOf(r, l.tenant, p.Data)
+	body := p.Bytes()
+	key := workOf(r, l.tenant, body)
 	if k := l.Detached.take(key); k != nil && k.rejoin() {
 		rejoined.WithLabelValues("rejoined").Inc()
 		return l.follow(w, r, k)
@@ -120,7 +121,7 @@ func (l *rejoining) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	l.Detached.supersede(l.tenant, l.asked)
 	k := &work{
 		key: key, asked: l.asked, queue: l.Queue, more: make(chan struct{}), head: head{begun: l.Queue == ""},
-		rent: rent{home: l.Detached, tenant: l.tenant, request: int64(len(p.Data))},
+		rent: rent{home: l.Detached, tenant: l.tenant, request: int64(len(body))},
 	}
 	k.Answer = httpx.NewAnswer(nil, k)
 	k.Separate = make(http.Header)

@@ -59,13 +59,14 @@ func (l *relay) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	if !ok || httpx.Coding(r.Header) != "" {
 		return l.next.ServeHTTP(w, r)
 	}
-	k, request := l.of(r, p.Data)
+	body := p.Bytes()
+	k, request := l.of(r, body)
 	if request == nil {
 		return l.next.ServeHTTP(w, r)
 	}
 	t := l.engine.Begin(k, request)
 	defer t.End()
-	s := &sending{relay: l, turn: t, body: p.Data, as: whole, last: whole}
+	s := &sending{relay: l, turn: t, body: body, as: whole, last: whole}
 	s.Answer = httpx.NewAnswer(w, s)
 	if request.Plain != nil {
 		s.last = plain

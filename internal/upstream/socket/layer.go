@@ -34,9 +34,9 @@ func (c *layer) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	}
 	who := caller{c.key(r), by(r)}
 	if over[0] != "" {
-		return c.goOn(w, r, who, over[0], p.Data)
+		return c.goOn(w, r, who, over[0], p.Bytes())
 	}
-	return c.begin(w, r, who, p.Data)
+	return c.begin(w, r, who, p.Bytes())
 }
 
 func (c *layer) goOn(w http.ResponseWriter, r *http.Request, who caller, handle string, body []byte) error {

@@ -202,7 +202,7 @@ func (c *talk) turn(n *node) (waited time.Duration, blocks int) {
 	c.n++
 	id := fmt.Sprintf("toolu_%s_%d", c.key.ID, c.n)
 	path := fmt.Sprintf("/src/pkg%d/file%d.go", c.random.IntN(20), c.random.IntN(200))
-	prompt := len(x.Prompt.Body) / 4
+	prompt := x.Prompt.Body.Len() / 4
 	x.Commit(&wire.Turn{ID: "msg_" + id, Done: true, Usage: wire.Usage{
 		Read:    int64(min(c.last, prompt)),
 		Write5m: int64(max(prompt-c.last, 0)), Output: 80, Reported: true,

@@ -48,10 +48,15 @@ func openTab(t *testing.T, browser, zone string) *tab {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(browser), chromedp.NoSandbox,
 		chromedp.Flag("disable-dev-shm-usage", true), chromedp.UserDataDir(t.TempDir()), chromedp.Env("TZ="+zone))
-	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
+	// A context that ends with the test would kill Debian's start script, but not the browser.
+	ctx, cancel := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
 	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
-	t.Cleanup(cancel)
+	ctx, _ = chromedp.NewContext(ctx)
+	t.Cleanup(func() {
+		if err := chromedp.Cancel(ctx); err != nil {
+			t.Logf("the browser does not close: %v", err)
+		}
+	})
 	if err := chromedp.Run(ctx); err != nil { // the browser ends with the context of the first run
 		t.Fatal(err)
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
-// TestLateTransport: a transport that goes on sending after the upstream has answered sends the request's
-// bytes or fails, whatever later requests do with the memory.
+// TestLateTransport: a transport may go on sending after the upstream has answered. It sends the bytes of its own
+// request or fails, also after later requests have reused the memory.
 func TestLateTransport(t *testing.T) {
 	h := attached(t, pipeline.Options{Policy: pipeline.Eager})
 	var sending sync.WaitGroup

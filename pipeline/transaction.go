@@ -441,10 +441,12 @@ func (x *Transaction) spend(l *sessioncache.Conversation, t *wire.Turn) {
 		return
 	}
 	d := &x.Decision
-	// Each request pays back the folds by the reads that they save.
-	l.Staked -= float64(x.Prompt.OriginalTokens-x.Prompt.SentTokens) * x.req.rules.Read
+	// Each request pays back the folds by the reads that they save. Restored text is written besides.
+	prices := plannerPrices(&x.req.rules, l)
+	l.Staked -= float64(x.Prompt.OriginalTokens-x.Prompt.SentTokens) * prices.Read
+	l.Staked += x.req.restored * (prices.Write - prices.Read)
 	if d.Folded > 0 {
-		l.Staked += float64(d.Rewritten) * (x.req.rules.Write - x.req.rules.Read)
+		l.Staked += float64(d.Rewritten) * (prices.Write - prices.Read)
 		l.Settled = x.req.change.settled
 		l.Removed += float64(d.Removed)
 		l.Ends.Cut(x.req.change.broken)

@@ -356,3 +356,29 @@ func TestFrontLapses(t *testing.T) {
 		x.Close()
 	}
 }
+
+// The stakes of a conversation are at its own prices: the long lifetime's, if it has that.
+func TestStakesOfTheLongLifetime(t *testing.T) {
+	for _, c := range []struct {
+		ttl   time.Duration
+		write float64
+	}{{keeping.TTL, keeping.Write}, {keeping.LongTTL, keeping.Write1h}} {
+		s := newScript(t, Options{}, keeping)
+		s.prompt("Fix the bug.")
+		s.send(wire.Turn{Done: true, Usage: wire.Usage{Write5m: 4000, Reported: true}})
+		l := conversationOf(t, s)
+		l.TTL = c.ttl
+		s.turn(0, "/src/a.go", "short")
+		v, err := wire.Parse(s.format, []byte(s.body()), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := s.p.Begin(v, s.s, s.now)
+		x.Decision.Folded, x.Decision.Rewritten = 1, 1000
+		before := l.Staked + float64(x.Prompt.SentTokens-x.Prompt.OriginalTokens)*keeping.Read
+		x.Commit(&wire.Turn{Done: true, Usage: wire.Usage{Read: 4000, Write5m: 100, Reported: true}}, s.now)
+		if got, want := conversationOf(t, s).Staked-before, 1000*(c.write-keeping.Read); math.Abs(got-want) > 1e-6 {
+			t.Errorf("lifetime %v: %g are staked, want %g", c.ttl, got, want)
+		}
+	}
+}

@@ -454,13 +454,19 @@ func (x *Transaction) spend(l *sessioncache.Conversation, t *wire.Turn) {
 	if x.req.cached.replaced {
 		l.Ends.Cut(0) // the entries belong to the prefix before
 	}
-	if x.req.change.stake > 0 {
-		l.Ends.Mark(x.req.change.stake, x.req.start)
+	// Reading a longer prefix does not refresh an entry at a marker: a request writes the entry again once it has
+	// expired.
+	lapsed := func(blocks int) bool {
+		at, known := l.Ends.Marked(blocks)
+		return !known || x.Lesson.Break != NoBreak || d.Folded > 0 && x.req.marking.at == blocks ||
+			x.req.start.Sub(at) >= x.req.rules.Lifetime(l.TTL > x.req.rules.TTL)
 	}
-	// The cache finds the entry before the messages if it finds no longer one. If that entry is
-	// gone, this request writes it again. OpenAI's newer models have none: they write at the latest message.
-	if at, known := l.Ends.Marked(0); x.req.rules.Regime != pricing.Breakpoints && (!known || x.Lesson.Break != NoBreak ||
-		d.Folded > 0 && x.req.marking.at == 0 || x.req.start.Sub(at) >= x.req.rules.Lifetime(l.TTL > x.req.rules.TTL)) {
+	if stake := x.req.change.stake; stake > 0 && lapsed(stake) {
+		l.Ends.Mark(stake, x.req.start)
+	}
+	// The cache finds the entry before the messages if it finds no longer one. OpenAI's newer models have none: they
+	// write at the latest message.
+	if x.req.rules.Regime != pricing.Breakpoints && lapsed(0) {
 		l.Ends.Mark(0, x.req.start)
 	}
 	if x.req.match.Common > 0 && x.req.match.Common <= x.req.change.broken && !x.req.cached.replaced {

@@ -321,8 +321,8 @@ func TestNoFront(t *testing.T) {
 	}
 }
 
-// Reading a long prefix does not refresh a shorter one: the expired entry before the messages is
-// written again.
+// Reading a long prefix does not refresh a shorter one: the expired entries before the messages and at the added
+// marker are written again.
 func TestFrontLapses(t *testing.T) {
 	m, err := sessioncache.New(sessioncache.Options{MaxBytes: 1 << 24})
 	if err != nil {
@@ -347,11 +347,15 @@ func TestFrontLapses(t *testing.T) {
 		}
 		at := time.Unix(0, 0).Add(time.Duration(c.at) * time.Minute)
 		x := p.Begin(v, session, at)
+		x.req.change.stake = 2
 		before := hasLapsed(x.req.match.Conversation, 5*time.Minute, at)
 		x.Commit(&wire.Turn{Done: true, Usage: wire.Usage{Read: 4000, Write5m: 100, Reported: true}}, at)
 		if got, known := x.conversation.Ends.Marked(0); !known ||
 			got.Sub(time.Unix(0, 0)) != time.Duration(c.marked)*time.Minute || before != (c.at == 7) {
 			t.Errorf("at %d min: marked at %v, lapsed %t", c.at, got.Sub(time.Unix(0, 0)), before)
+		}
+		if got, _ := x.conversation.Ends.Marked(2); got.Sub(time.Unix(0, 0)) != time.Duration(c.marked)*time.Minute {
+			t.Errorf("at %d min: the added marker's entry is of %v, want %d min", c.at, got.Sub(time.Unix(0, 0)), c.marked)
 		}
 		x.Close()
 	}

@@ -320,6 +320,9 @@ func (x *Transaction) readBefore() {
 		previous: previousTurn{Prefix: l.PromptPrefix, Ago: r.start.Sub(l.Started), Common: r.match.Common},
 		pause:    r.start.Sub(l.LastUse()),
 	}
+	if !sameSystem(l, r.View) {
+		b.previous.Common = 0
+	}
 	if r.View.Conversation.Partial {
 		return
 	}
@@ -327,7 +330,6 @@ func (x *Transaction) readBefore() {
 	if l.Last.Read+l.Last.Write5m+l.Last.Write1h > 0 {
 		b.left -= l.Last.Uncached // the tokens after the last marker
 	}
-	_, system := l.Known().Prefix()
 	switch v := r.View; {
 	case r.cached.cold:
 		b.cause = BreakExpired
@@ -335,7 +337,7 @@ func (x *Transaction) readBefore() {
 		b.cause = BreakModel
 	case r.newTools():
 		b.cause = BreakTools
-	case !sameBlocks(system, v.Blocks[v.Tools:v.System]):
+	case !sameSystem(l, v):
 		b.cause = BreakSystem
 	case r.change.deep && x.Prompt.Edited && r.change.broken <= r.match.Common:
 		b.cause = BreakEdit

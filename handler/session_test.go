@@ -173,7 +173,7 @@ func TestConversationsSideBySide(t *testing.T) {
 		}
 		return append(b, `]}`...)
 	}
-	prompts := []string{"Fix the build.", "Write a test.", "Explain this."}
+	prompts := []string{"Fix the build. " + run, "Write a test. " + run, "Explain this. " + run}
 	for turns := range 4 {
 		for _, prompt := range prompts {
 			r := request(body(prompt, turns), "")

@@ -225,7 +225,7 @@ func (r *request) restoreTools() {
 		r.upstream.Traits().NoCalls == "" || !content.Compacts(v) {
 		return
 	}
-	if _, system := l.Known().Prefix(); !sameBlocks(system, v.Blocks[:v.System]) {
+	if v.Tools > 0 || !sameSystem(l, v) {
 		return
 	}
 	// The tools must not push the prompt over the context window.

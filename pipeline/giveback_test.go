@@ -92,6 +92,29 @@ func TestFoldsComeBack(t *testing.T) {
 	}
 }
 
+// A restored text is paid once more, so it counts among the stakes of the conversation's folds.
+func TestRestoresAreStaked(t *testing.T) {
+	staked := func(result string) (float64, *Transaction) {
+		s := behind(t, Options{})
+		s.turn(90, "/src/other.go", result)
+		x := s.send(wire.Turn{Done: true, Usage: wire.Usage{Read: 9000, Write5m: 900, Reported: true}})
+		saved := float64(x.Prompt.OriginalTokens-x.Prompt.SentTokens) * keeping.Read
+		return conversationOf(t, s).Staked + saved, x
+	}
+	before, x := staked("nothing of note")
+	if n := returned(x); n != 0 {
+		t.Fatalf("%d texts are given back, want none", n)
+	}
+	after, x := staked("src/file5.go:12: x")
+	if n := returned(x); n != 1 {
+		t.Fatalf("%d texts are given back, want 1", n)
+	}
+	tokens := float64(len(long("f5"))) / 4 // about four characters each
+	if got, want := after-before, tokens*(keeping.Write-keeping.Read); got < want/2 || got > 2*want {
+		t.Errorf("the restored text adds %g to the stakes, want about %g", got, want)
+	}
+}
+
 // unmarked returns a body without markers.
 func unmarked(body []byte) []byte {
 	return bytes.ReplaceAll(body, []byte(`,"cache_control":{"type":"ephemeral"}`), nil)

@@ -222,6 +222,8 @@ type request struct {
 	// shortened now.
 	wanted []int
 	took   time.Duration
+	// restored is the number of tokens of the texts restored now.
+	restored float64
 
 	// The result.
 	decision planner.Decision

@@ -34,6 +34,7 @@ func (r *request) giveBack() {
 		return planner.Returns(e.Tokens(wire.KindToolResult, bytes), chance, further, prices, *r.o.Planner.Harm)
 	}}
 	if i, value := s.Edit(max(r.Known, r.cached.forwarded)); i >= 0 {
+		r.restored = e.Tokens(wire.KindToolResult, len(value)-r.Size(i))
 		r.set(i, stage.Restore, wire.OpReplace, value)
 	}
 }

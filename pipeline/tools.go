@@ -131,9 +131,21 @@ func (r *request) comparePrefix() {
 	if v.Tools < len(known) || len(known) == 0 && v.Tools > 0 || len(system) == 0 && v.System > v.Tools {
 		return
 	}
-	if r.newTools() || !sameBlocks(system, v.Blocks[v.Tools:v.System]) {
+	if r.newTools() || !sameSystem(l, v) {
 		r.cached.replaced, r.ledger.broken = true, 0
 	}
+}
+
+// sameSystem reports whether a request has the system prompt of the conversation's last request, and its system
+// messages at the start.
+func sameSystem(l *sessioncache.Conversation, v *wire.View) bool {
+	_, system := l.Known().Prefix()
+	if !sameBlocks(system, v.Blocks[v.Tools:v.System]) {
+		return false
+	}
+	chain, blocks := l.Known().Chain(), v.MessageBlocks()
+	n := wire.SystemMessages(blocks)
+	return len(chain) >= n && sameBlocks(chain[:n], blocks[:n])
 }
 
 // definitions returns the tools to store with a conversation, in the order sent: the request's, or the stored

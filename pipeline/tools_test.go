@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 )
 
@@ -218,6 +219,49 @@ func TestPrefixChanged(t *testing.T) {
 		y := s.send(wire.Turn{Text: "Done.", Done: true})
 		if shared, of := prefix(t, x.Prompt.Body.Bytes(), y.Prompt.Body.Bytes()); shared != of || y.Decision.Epoch != planner.NoEpoch {
 			t.Errorf("%s: got %d of %d blocks again, epoch %s, want all and none", c.name, shared, of, y.Decision.Epoch)
+		}
+	}
+}
+
+// In chat completions the system prompt is a message. Its change keeps the conversation and its folds, as a change of
+// a system prompt elsewhere does.
+func TestSystemMessageChanged(t *testing.T) {
+	for _, role := range []string{"system", "developer"} {
+		s := newScript(t, Options{Expand: Expand{Mode: stage.Off}}, keeping)
+		var known *wire.Known
+		messages := ""
+		send := func(day string) *Transaction {
+			body := fmt.Sprintf(`{"model":"m","tools":[{"type":"function","function":{"name":"Read"}}],"messages":[{"role":%q,`+
+				`"content":"You are helpful. Today is %s."},{"role":"user","content":"Fix the bug."}%s]}`, role, day, messages)
+			v, err := wire.Parse(wire.OpenAIChat, []byte(body), func(wire.Hash) *wire.Known { return known })
+			if err != nil {
+				t.Fatal(err)
+			}
+			known = v.Known()
+			x := s.p.Begin(v, s.s, s.now)
+			x.Commit(&wire.Turn{Text: "unrelated", Done: true}, s.now)
+			return x
+		}
+		for i := range 40 {
+			send("Monday")
+			s.now = s.now.Add(10 * time.Second)
+			messages += fmt.Sprintf(`,{"role":"assistant","content":null,"tool_calls":[{"id":"c%d","type":"function","function":`+
+				`{"name":"Read","arguments":"{\"file_path\":\"/src/file%d.go\"}"}}]},{"role":"tool","tool_call_id":"c%d","content":%s}`,
+				i, i, i, content.Quote(long(fmt.Sprint("f", i))))
+		}
+		s.now = s.now.Add(2 * keeping.TTL)
+		folded := send("Monday")
+		s.now = s.now.Add(10 * time.Second)
+		x := send("Tuesday")
+		stubs := func(x *Transaction) int { return strings.Count(string(x.Prompt.Body.Bytes()), content.StubFrame) }
+		if got, want := stubs(x), stubs(folded); got < want || want < 20 {
+			t.Errorf("%s: %d folds after the change, want at least the %d before it", role, got, want)
+		}
+		if !x.req.cached.replaced {
+			t.Errorf("%s: the change is not noticed", role)
+		}
+		if !strings.Contains(string(x.Prompt.Body.Bytes()), "Today is Tuesday.") {
+			t.Errorf("%s: the model does not see the change", role)
 		}
 	}
 }

@@ -320,6 +320,9 @@ func (x *Transaction) readBefore() {
 		previous: previousTurn{Prefix: l.PromptPrefix, Ago: r.start.Sub(l.Started), Common: r.match.Common},
 		pause:    r.start.Sub(l.LastUse()),
 	}
+	if !sameSystem(l, r.View) {
+		b.previous.Common = 0
+	}
 	if r.View.Conversation.Partial {
 		return
 	}
@@ -327,7 +330,6 @@ func (x *Transaction) readBefore() {
 	if l.Last.Read+l.Last.Write5m+l.Last.Write1h > 0 {
 		b.left -= l.Last.Uncached // the tokens after the last marker
 	}
-	_, system := l.Known().Prefix()
 	switch v := r.View; {
 	case r.cached.cold:
 		b.cause = BreakExpired
@@ -335,7 +337,7 @@ func (x *Transaction) readBefore() {
 		b.cause = BreakModel
 	case r.newTools():
 		b.cause = BreakTools
-	case !sameBlocks(system, v.Blocks[v.Tools:v.System]):
+	case !sameSystem(l, v):
 		b.cause = BreakSystem
 	case r.change.deep && x.Prompt.Edited && r.change.broken <= r.match.Common:
 		b.cause = BreakEdit
@@ -441,10 +443,12 @@ func (x *Transaction) spend(l *sessioncache.Conversation, t *wire.Turn) {
 		return
 	}
 	d := &x.Decision
-	// Each request pays back the folds by the reads that they save.
-	l.Staked -= float64(x.Prompt.OriginalTokens-x.Prompt.SentTokens) * x.req.rules.Read
+	// Each request pays back the folds by the reads that they save. Restored text is written besides.
+	prices := plannerPrices(&x.req.rules, l)
+	l.Staked -= float64(x.Prompt.OriginalTokens-x.Prompt.SentTokens) * prices.Read
+	l.Staked += x.req.restored * (prices.Write - prices.Read)
 	if d.Folded > 0 {
-		l.Staked += float64(d.Rewritten) * (x.req.rules.Write - x.req.rules.Read)
+		l.Staked += float64(d.Rewritten) * (prices.Write - prices.Read)
 		l.Settled = x.req.change.settled
 		l.Removed += float64(d.Removed)
 		l.Ends.Cut(x.req.change.broken)
@@ -452,13 +456,19 @@ func (x *Transaction) spend(l *sessioncache.Conversation, t *wire.Turn) {
 	if x.req.cached.replaced {
 		l.Ends.Cut(0) // the entries belong to the prefix before
 	}
-	if x.req.change.stake > 0 {
-		l.Ends.Mark(x.req.change.stake, x.req.start)
+	// Reading a longer prefix does not refresh an entry at a marker: a request writes the entry again once it has
+	// expired.
+	lapsed := func(blocks int) bool {
+		at, known := l.Ends.Marked(blocks)
+		return !known || x.Lesson.Break != NoBreak || d.Folded > 0 && x.req.marking.at == blocks ||
+			x.req.start.Sub(at) >= x.req.rules.Lifetime(l.TTL > x.req.rules.TTL)
 	}
-	// The cache finds the entry before the messages if it finds no longer one. If that entry is
-	// gone, this request writes it again. OpenAI's newer models have none: they write at the latest message.
-	if at, known := l.Ends.Marked(0); x.req.rules.Regime != pricing.Breakpoints && (!known || x.Lesson.Break != NoBreak ||
-		d.Folded > 0 && x.req.marking.at == 0 || x.req.start.Sub(at) >= x.req.rules.Lifetime(l.TTL > x.req.rules.TTL)) {
+	if stake := x.req.change.stake; stake > 0 && lapsed(stake) {
+		l.Ends.Mark(stake, x.req.start)
+	}
+	// The cache finds the entry before the messages if it finds no longer one. OpenAI's newer models have none: they
+	// write at the latest message.
+	if x.req.rules.Regime != pricing.Breakpoints && lapsed(0) {
 		l.Ends.Mark(0, x.req.start)
 	}
 	if x.req.match.Common > 0 && x.req.match.Common <= x.req.change.broken && !x.req.cached.replaced {

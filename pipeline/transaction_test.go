@@ -321,8 +321,8 @@ func TestNoFront(t *testing.T) {
 	}
 }
 
-// Reading a long prefix does not refresh a shorter one: the expired entry before the messages is
-// written again.
+// Reading a long prefix does not refresh a shorter one: the expired entries before the messages and at the added
+// marker are written again.
 func TestFrontLapses(t *testing.T) {
 	m, err := sessioncache.New(sessioncache.Options{MaxBytes: 1 << 24})
 	if err != nil {
@@ -347,12 +347,42 @@ func TestFrontLapses(t *testing.T) {
 		}
 		at := time.Unix(0, 0).Add(time.Duration(c.at) * time.Minute)
 		x := p.Begin(v, session, at)
+		x.req.change.stake = 2
 		before := hasLapsed(x.req.match.Conversation, 5*time.Minute, at)
 		x.Commit(&wire.Turn{Done: true, Usage: wire.Usage{Read: 4000, Write5m: 100, Reported: true}}, at)
 		if got, known := x.conversation.Ends.Marked(0); !known ||
 			got.Sub(time.Unix(0, 0)) != time.Duration(c.marked)*time.Minute || before != (c.at == 7) {
 			t.Errorf("at %d min: marked at %v, lapsed %t", c.at, got.Sub(time.Unix(0, 0)), before)
 		}
+		if got, _ := x.conversation.Ends.Marked(2); got.Sub(time.Unix(0, 0)) != time.Duration(c.marked)*time.Minute {
+			t.Errorf("at %d min: the added marker's entry is of %v, want %d min", c.at, got.Sub(time.Unix(0, 0)), c.marked)
+		}
 		x.Close()
+	}
+}
+
+// The stakes of a conversation are at its own prices: the long lifetime's, if it has that.
+func TestStakesOfTheLongLifetime(t *testing.T) {
+	for _, c := range []struct {
+		ttl   time.Duration
+		write float64
+	}{{keeping.TTL, keeping.Write}, {keeping.LongTTL, keeping.Write1h}} {
+		s := newScript(t, Options{}, keeping)
+		s.prompt("Fix the bug.")
+		s.send(wire.Turn{Done: true, Usage: wire.Usage{Write5m: 4000, Reported: true}})
+		l := conversationOf(t, s)
+		l.TTL = c.ttl
+		s.turn(0, "/src/a.go", "short")
+		v, err := wire.Parse(s.format, []byte(s.body()), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := s.p.Begin(v, s.s, s.now)
+		x.Decision.Folded, x.Decision.Rewritten = 1, 1000
+		before := l.Staked + float64(x.Prompt.SentTokens-x.Prompt.OriginalTokens)*keeping.Read
+		x.Commit(&wire.Turn{Done: true, Usage: wire.Usage{Read: 4000, Write5m: 100, Reported: true}}, s.now)
+		if got, want := conversationOf(t, s).Staked-before, 1000*(c.write-keeping.Read); math.Abs(got-want) > 1e-6 {
+			t.Errorf("lifetime %v: %g are staked, want %g", c.ttl, got, want)
+		}
 	}
 }

@@ -129,10 +129,19 @@ func (l *Conversation) chain() []wire.Block {
 	return l.known.Chain()
 }
 
-// common returns the number of blocks that a request has in common with the conversation.
+// common returns the number of blocks that a request has in common with the conversation. Other system messages at
+// the start count as common if the first answer is.
 func (l *Conversation) common(v *wire.View) int {
-	known := v.Shared(l.known)
-	return known + CommonBlocks(v.MessageBlocks()[known:], l.chain()[known:])
+	known, blocks, chain := v.Shared(l.known), v.MessageBlocks(), l.chain()
+	n := known + CommonBlocks(blocks[known:], chain[known:])
+	if n < len(blocks) && n < len(chain) && blocks[n].Role == wire.RoleSystem {
+		if from := wire.SystemMessages(blocks); n < from && from == wire.SystemMessages(chain) {
+			if same := CommonBlocks(blocks[from:], chain[from:]); AnswersIn(blocks[from:from+same]) > 0 {
+				return from + same
+			}
+		}
+	}
+	return n
 }
 
 // supersededBy reports whether a request with n common blocks takes the conversation's place: it

@@ -506,3 +506,48 @@ func TestSample(t *testing.T) {
 		t.Errorf("got the mean %.3f, and %d of %d below 0.1, want 0.5 and about %d", mean, below, n, n/10)
 	}
 }
+
+// A conversation stays the same when a system message at its start changes. Before the first answer another one
+// makes another conversation: a request for a title has the same prompt.
+func TestOtherSystemMessage(t *testing.T) {
+	s := open(t, Options{}).Acquire(t.Context(), Key{ID: "a"})
+	request := func(system, rest string) *wire.View {
+		v, err := wire.Parse(wire.OpenAIChat, []byte(`{"messages":[{"role":"system","content":"`+system+
+			`"},{"role":"user","content":"Fix the bug."}`+rest+`]}`), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	const answer, other, more = `,{"role":"assistant","content":"Done."}`, `,{"role":"assistant","content":"A bug"}`,
+		`,{"role":"user","content":"Go on."}`
+	commit(s, request("It is Monday.", ""))
+	for _, c := range []struct {
+		name, system, rest string
+		common             int
+	}{
+		{"a title", "Name this.", "", 0},
+		{"the next turn", "It is Monday.", answer + more, 2},
+	} {
+		if got := s.Match(request(c.system, c.rest)).Common; got != c.common {
+			t.Errorf("%s: %d blocks in common, want %d", c.name, got, c.common)
+		}
+	}
+	main := commit(s, request("It is Monday.", answer+more))
+	for _, c := range []struct {
+		name, system, rest string
+		common             int
+	}{
+		{"the next day", "It is Tuesday.", answer + more, 4},
+		{"another answer", "It is Tuesday.", other + more, 0},
+		{"one message more", `It is Tuesday."},{"role":"system","content":"Be brief.`, answer + more, 0},
+	} {
+		got := s.Match(request(c.system, c.rest))
+		if got.Common != c.common || (got.Conversation == main) != (c.common > 0) {
+			t.Errorf("%s: %d blocks in common, want %d", c.name, got.Common, c.common)
+		}
+	}
+	if a, b := request("It is Monday.", answer).First(), request("It is Tuesday.", answer).First(); a != b {
+		t.Errorf("the first turn is %x, then %x", a, b)
+	}
+}

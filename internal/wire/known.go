@@ -89,8 +89,8 @@ func RestoreKnown(blocks []Block, tools, system int, first Hash) *Known {
 // Known returns the Known for the conversation's next request.
 func (v *View) Known() *Known { return v.known }
 
-// First returns the hash of the first turn (all messages before the first answer), the key for
-// recalling the conversation.
+// First returns the hash of the first turn (all messages before the first answer, without the system messages at the
+// start), the key for recalling the conversation.
 func (k *Known) First() Hash { return k.first }
 
 // hashBlocks returns one hash for a run of blocks, zero for none.
@@ -147,7 +147,26 @@ type recognition struct {
 
 // A conversation is looked up by its first turn: the messages before the first answer. They never
 // change once the answer was given. Less would not do, because agents start every conversation with
-// the same system prompt or context.
+// the same context. System messages at the start may change, as a system prompt does: they do not count.
+
+// SystemMessages returns the number of blocks of the system and developer messages at the start of a
+// conversation.
+func SystemMessages(blocks []Block) int {
+	for i := range blocks {
+		if blocks[i].Role != RoleSystem {
+			return i
+		}
+	}
+	return len(blocks)
+}
+
+// hashFirstTurn returns the hash of a first turn.
+func hashFirstTurn(blocks []Block) Hash {
+	if n := SystemMessages(blocks); n < len(blocks) {
+		blocks = blocks[n:]
+	}
+	return hashBlocks(blocks)
+}
 
 // firstTurns maps the bytes of a first turn to its hash. First turns are often the longest
 // messages; the map saves scanning and hashing them with every request. An entry has no content and
@@ -169,9 +188,13 @@ func (p *Parser) recallFirstTurn(e rawjson.Elements) {
 	if p.recognition.recall == nil {
 		return
 	}
-	start, end, n := e.At, 0, 0
+	start, end, n := -1, 0, 0
 	for more := true; more; more = e.Next() {
-		if n > 0 && p.answers(e.At) {
+		role := p.role(e.At)
+		if start < 0 && !isSystem(role) {
+			start = e.At
+		}
+		if start >= 0 && start < e.At && isAnswer(role) {
 			raw := rawHash(p.Body[start:end])
 			// The slot may belong to another first turn.
 			if o := firstTurnAt(raw).Load(); o != nil && o.raw == raw {
@@ -191,32 +214,40 @@ func (p *Parser) recallFirstTurn(e rawjson.Elements) {
 // noteFirstTurn records the hash of the first turn under the hash of its bytes.
 func (p *Parser) noteFirstTurn(first Hash) {
 	m := p.View.Messages[:p.recognition.firstTurn]
-	raw := rawHash(p.Body[m[0].Span.Start:m[len(m)-1].Span.End])
+	for m[0].Role == RoleSystem {
+		if m = m[1:]; len(m) == 0 {
+			return
+		}
+	}
+	raw := rawHash(spanOf(m).Of(p.Body))
 	firstTurnAt(raw).Store(&firstTurn{raw, first})
 }
 
-// answers reports whether the message at b[at] is an answer of the model.
-func (p *Parser) answers(at int) bool {
+// role returns the JSON of the role of the message at b[at], nil without one.
+func (p *Parser) role(at int) []byte {
 	for m := rawjson.Walk(p.Body, at); m.Next(); {
 		isRole := string(m.Key) == "role"
 		value := m.Skip()
 		if m.Bad {
-			return false
+			return nil
 		}
 		if isRole {
-			role := string(value.Of(p.Body))
-			return role == `"assistant"` || role == `"model"`
+			return value.Of(p.Body)
 		}
 	}
-	return false
+	return nil
 }
+
+func isAnswer(role []byte) bool { return string(role) == `"assistant"` || string(role) == `"model"` }
+
+func isSystem(role []byte) bool { return string(role) == `"system"` || string(role) == `"developer"` }
 
 // remember looks up the conversation once its first turn has been read.
 func (p *Parser) remember() {
 	if p.recognition.recall == nil || p.recognition.known != nil || len(p.Blocks) == p.reserved {
 		return
 	}
-	first := hashBlocks(p.Blocks[p.reserved:])
+	first := hashFirstTurn(p.Blocks[p.reserved:])
 	if !p.traits.FlatItems {
 		p.noteFirstTurn(first)
 	}

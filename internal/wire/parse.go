@@ -316,7 +316,7 @@ func (p *Parser) Messages(at int, by MessageReader) int {
 		case i == 0:
 			// The conversation may be known by the bytes of its first turn.
 			p.recallFirstTurn(e)
-		case p.recognition.firstTurn == 0 && p.answers(e.At):
+		case p.recognition.firstTurn == 0 && isAnswer(p.role(e.At)):
 			// The first answer ends the first turn.
 			p.recognition.firstTurn = i
 			p.remember()
@@ -402,7 +402,7 @@ func (p *Parser) assemble() {
 	p.summarize()
 	v.known = &Known{
 		format: v.Format, blocks: v.Blocks, messages: v.Messages, raw: p.recognition.raw, runs: p.recognition.runs,
-		summaries: v.summaries, tools: p.tools.section, system: p.system.section, nTools: v.Tools, nSystem: v.System, first: hashBlocks(first),
+		summaries: v.summaries, tools: p.tools.section, system: p.system.section, nTools: v.Tools, nSystem: v.System, first: hashFirstTurn(first),
 		programs: p.programs.any,
 	}
 }

@@ -86,9 +86,9 @@ func (k *Options) Validate() error {
 	return nil
 }
 
-// dearest is the share by which pings without a return may make a conversation dearer than the
+// maxOverrun is the share by which pings without a return may make a conversation dearer than the
 // client's own bytes, unless the operator sets max_loss.
-const dearest = 0.02
+const maxOverrun = 0.02
 
 // maxLoss is the maximum amount by which the pings of a conversation may cost more than they saved.
 func (k *Options) maxLoss(idle *pipeline.Idle) float64 {
@@ -97,7 +97,7 @@ func (k *Options) maxLoss(idle *pipeline.Idle) float64 {
 	}
 	// The cost of the client's own bytes.
 	clientCost := idle.Spent + idle.Saved
-	return min(defaultMaxLoss*idle.Spent+idle.Kept, dearest*clientCost+idle.Saved+min(0, idle.Kept))
+	return min(defaultMaxLoss*idle.Spent+idle.Kept, maxOverrun*clientCost+idle.Saved+min(0, idle.Kept))
 }
 
 func (k *Options) every(lifetime time.Duration) time.Duration {

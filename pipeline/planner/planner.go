@@ -236,10 +236,10 @@ func Make(in *Input, s *Scratch) Plan {
 	if p.Candidates = in.appraise(s); p.Candidates == 0 {
 		return p.nothing(NothingToFold)
 	}
-	best, dear := in.best(s)
-	if best.gain == 0 && dear.gain > 0 {
-		p.Gain, p.Rewritten = dear.gain, int(dear.rewritten)
-		return p.nothing(cmp.Or(in.forbids(dear), "too much at stake so early"))
+	best, unaffordable := in.best(s)
+	if best.gain == 0 && unaffordable.gain > 0 {
+		p.Gain, p.Rewritten = unaffordable.gain, int(unaffordable.rewritten)
+		return p.nothing(cmp.Or(in.forbids(unaffordable), "too much at stake so early"))
 	}
 	p.Gain, p.Rewritten = best.gain, int(best.rewritten)
 	if best.gain == 0 {
@@ -414,8 +414,8 @@ type depth struct {
 	rewritten, gain float64
 }
 
-// best finds the depth with the largest gain among those that the conversation affords, and among the others.
-func (in *Input) best(s *Scratch) (best, dear depth) {
+// best finds the depth with the largest gain among those that the conversation affords, and among the unaffordable ones.
+func (in *Input) best(s *Scratch) (best, unaffordable depth) {
 	n := len(in.Blocks)
 	s.kept = zeroed(s.kept, n+1) // tokens that stay, from a block to the end of the cached prefix
 	for i := n - 1; i >= 0; i-- {
@@ -451,13 +451,13 @@ func (in *Input) best(s *Scratch) (best, dear depth) {
 		// would write the same later blocks over and over; later folds would read too much.
 		g, to := sum-lost*(in.Write-in.Read), &best
 		if lost > 0 && !in.affords(lost) {
-			to = &dear
+			to = &unaffordable
 		}
 		if g > to.gain && tokens*tokens/(2*pace)*in.Read >= patience*lost*(in.Write-in.Read) {
 			*to = depth{i, lost, g}
 		}
 	}
-	return best, dear
+	return best, unaffordable
 }
 
 // rewrite computes s.again for the folds that begin between an entry and a block.

@@ -58,6 +58,11 @@ func Explain(ctx context.Context, c *recording.Conversation, o Options) (*Timeli
 	defer o.scorer.release()
 	rules := profiles[0].Rules()
 	t := &Timeline{rules: rules, lifetime: rules.Lifetime(profiles[0].LongTTL)}
+	if o.Need != nil {
+		if o.need, err = o.Need(c); err != nil {
+			return nil, err
+		}
+	}
 	a, err := newArm(o.Policies[0], profiles[0], &o)
 	if err != nil {
 		return nil, err

@@ -637,13 +637,18 @@ func marksIn(texts []string, e *sessioncache.Edit, text string) []string {
 
 // foreign removes the texts that the client's own content contains.
 func (r *request) foreign(texts []string) []string {
-	prefix := r.View.System // tools and system prompt
 	for i := range r.View.Blocks {
 		b := &r.View.Blocks[i]
 		if len(texts) == 0 {
 			return nil
 		}
-		if i >= prefix && !r.States[i-prefix].Quotes || i < prefix && !content.QuotesMarks(r.View.Bytes(b.Span)) {
+		var quotes bool
+		if b.Section != wire.SectionMessages || b.Role == wire.RoleSystem { // may be new in a known conversation
+			quotes = content.QuotesMarks(r.View.Bytes(b.Span))
+		} else {
+			quotes = r.States[i-r.View.System].Quotes
+		}
+		if !quotes {
 			continue
 		}
 		// The client may work on files with such texts. The model's earlier output does not count

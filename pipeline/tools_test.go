@@ -263,5 +263,9 @@ func TestSystemMessageChanged(t *testing.T) {
 		if !strings.Contains(string(x.Prompt.Body.Bytes()), "Today is Tuesday.") {
 			t.Errorf("%s: the model does not see the change", role)
 		}
+		quoted := send("Tuesday, and " + repeats + " is a note")
+		if got := quoted.req.foreign([]string{repeats}); len(got) > 0 {
+			t.Errorf("%s: got %q as ours, which the new system message quotes", role, got)
+		}
 	}
 }

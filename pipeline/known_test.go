@@ -243,37 +243,38 @@ func checkKnown(t *testing.T, r *request) {
 	}
 }
 
-// BenchmarkKnown measures a request of a known conversation of a megabyte, from the decision to the
-// commit, by how many turns the conversation has.
+// BenchmarkKnown measures the requests of a growing conversation of a megabyte, from the decision to
+// the commit, by how many turns the conversation has.
 func BenchmarkKnown(b *testing.B) {
 	for _, turns := range []int{25, 250, 1000} {
-		s := newScript(b, Options{}, binding)
-		result := strings.Repeat("func name(a, b int) (int, error) { return a*b, nil }\n", (1<<20)/turns/53)
-		s.prompt("Fix the build.")
-		for i := range turns {
-			s.turn(i, fmt.Sprintf("/src/file%d.go", i), result)
-		}
-		raw := []byte(s.body())
-		answer := wire.Turn{Text: "unrelated words", Done: true, Usage: wire.Usage{Read: 250_000, Output: 9, Reported: true}}
-		var known *wire.Known
-		serve := func() {
-			v, err := wire.Parse(s.format, raw, func(wire.Hash) *wire.Known { return known })
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.StartTimer()
-			x := s.p.Begin(v, s.s, s.now)
-			x.Commit(&answer, s.now)
-			x.Close()
-			b.StopTimer()
-			known = v.Known()
-		}
 		b.Run(fmt.Sprint(turns, " turns"), func(b *testing.B) {
 			b.ReportAllocs()
-			serve()
-			b.ResetTimer()
-			for range b.N {
-				serve()
+			for left := b.N; left > 0; {
+				b.StopTimer()
+				s := newScript(b, Options{Planner: Planner{Need: DefaultNeed}}, keeping)
+				s.prompt("Fix the build.")
+				var known *wire.Known
+				before := 0
+				for i := 0; i < turns*5/4 && left > 0; i++ {
+					result := strings.Repeat(fmt.Sprintf("func name%d(a, b int) (int, error) { return a*b, nil }\n", i), (1<<20)/turns/57)
+					s.turn(i, fmt.Sprintf("/src/file%d.go", i%100), result)
+					v, err := wire.Parse(s.format, []byte(s.body()), func(wire.Hash) *wire.Known { return known })
+					if err != nil {
+						b.Fatal(err)
+					}
+					if i >= turns {
+						left--
+						b.StartTimer()
+					}
+					x := s.p.Begin(v, s.s, s.now)
+					n := x.Prompt.Body.Len() / 4
+					x.Commit(&wire.Turn{Text: "Let me read it.", Done: true, Usage: wire.Usage{
+						Read: int64(min(before, n)), Write5m: int64(max(n-before, 0)), Output: 90, Reported: true,
+					}}, s.now)
+					x.Close()
+					b.StopTimer()
+					known, before, s.now = v.Known(), n, s.now.Add(10*time.Second)
+				}
 			}
 		})
 	}

@@ -108,22 +108,43 @@ func (v *View) Edited(edits []Edit) (*Body, error) {
 	if len(edits) == 0 {
 		return &Body{Raw: v.Raw}, nil
 	}
-	cuts := make([]Cut, 0, len(edits)+4)
-	var removed []int
 	rebuilt := v.toRebuild(edits)
+	// rebuild applies these edits.
+	within := func(e *Edit) bool {
+		b := &v.Blocks[e.Block]
+		return rebuilt[b.Message] && v.inContent(b) && e.Op < OpBeforeMessage
+	}
+	var removed []int
 	for i := range edits {
 		e := &edits[i]
 		if e.Block < 0 || e.Block >= len(v.Blocks) {
 			return nil, fmt.Errorf("%w: no block %d", ErrEdit, e.Block)
 		}
-		b := &v.Blocks[e.Block]
 		// Signed blocks must come back unchanged.
-		if b.Has(FlagSigned) && e.Op <= OpMark {
+		if b := &v.Blocks[e.Block]; b.Has(FlagSigned) && e.Op <= OpMark {
 			return nil, fmt.Errorf("%w: a signed %s is to be edited", ErrEdit, b.Kind)
 		}
-		// rebuild applies these edits.
-		if rebuilt[b.Message] && v.inContent(b) && e.Op < OpBeforeMessage {
+		if e.Op == OpRemove && !within(e) {
+			if removed == nil {
+				removed = make([]int, 0, len(edits)-i)
+			}
+			removed = append(removed, e.Block)
+		}
+	}
+	removals, err := v.removals(removed)
+	if err != nil {
+		return nil, err
+	}
+	cuts := make([]Cut, 0, len(edits)+len(removals)-len(removed)+4)
+	for i := range edits {
+		e := &edits[i]
+		if within(e) {
 			continue
+		}
+		b := &v.Blocks[e.Block]
+		// Edits mostly come in order, so that there is little left to sort.
+		for len(removals) > 0 && removals[0].Start < b.Span.Start {
+			cuts, removals = append(cuts, removals[0]), removals[1:]
 		}
 		switch e.Op {
 		case OpReplace:
@@ -138,7 +159,6 @@ func (v *View) Edited(edits []Edit) (*Body, error) {
 			}
 			cuts = append(cuts, c...)
 		case OpRemove:
-			removed = append(removed, e.Block)
 		case OpPut:
 			cuts = append(cuts, Cut{b.Span.Start, b.Span.End, e.Value})
 		default:
@@ -155,10 +175,6 @@ func (v *View) Edited(edits []Edit) (*Body, error) {
 			return nil, err
 		}
 		cuts = append(cuts, c)
-	}
-	removals, err := v.removals(removed)
-	if err != nil {
-		return nil, err
 	}
 	return NewBody(v.Raw, append(cuts, removals...)...)
 }
@@ -256,19 +272,17 @@ func (v *View) removals(removed []int) ([]Cut, error) {
 		if n-i == int(msg.End-msg.First) {
 			return nil, fmt.Errorf("%w: message %d would be left empty", ErrEdit, first.Message)
 		}
-		c, err := v.removeFrom(msg, removed[i:n])
-		if err != nil {
+		var err error
+		if cuts, err = v.removeFrom(cuts, msg, removed[i:n]); err != nil {
 			return nil, err
 		}
-		cuts = append(cuts, c...)
 		i = n
 	}
 	return cuts, nil
 }
 
-// removeFrom removes some, but not all, blocks of one message.
-func (v *View) removeFrom(msg *Message, removed []int) ([]Cut, error) {
-	cuts := make([]Cut, 0, len(removed))
+// removeFrom appends the cuts that remove some, but not all, blocks of one message.
+func (v *View) removeFrom(cuts []Cut, msg *Message, removed []int) ([]Cut, error) {
 	for i := 0; i < len(removed); i++ {
 		b := &v.Blocks[removed[i]]
 		switch {

@@ -212,7 +212,7 @@ func TestImpossibleEdits(t *testing.T) {
 	for i := range l.States {
 		l.States[i].Edit = &sessioncache.Edit{Stage: stage.Prune, Op: wire.OpRemove} // calls and results, too
 	}
-	l.SetEntries(nil)
+	l.SetEdited(nil)
 	s.s.Unlock()
 	s.final("Done.")
 	s.prompt("And now?")

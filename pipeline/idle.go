@@ -252,7 +252,7 @@ func (b *Background) Commit(u wire.Usage) bool {
 	for i, e := range b.folds {
 		l.States[i].Edit = e
 	}
-	l.SetEntries(nil)
+	l.SetEdited(nil)
 	l.Settled = b.hot
 	l.Removed += float64(b.Removed)
 	l.Ends.Cut(b.prefix)

@@ -124,7 +124,7 @@ func TestKeptState(t *testing.T) {
 								s.s.Lock()
 								for id := range 100 {
 									if l := s.s.Conversation(id); l != nil {
-										l.SetEntries(nil)
+										l.SetEdited(nil)
 									}
 								}
 								s.s.Unlock()

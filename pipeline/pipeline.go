@@ -310,7 +310,7 @@ func (r *request) begin(p *Pipeline, v *wire.View, s *sessioncache.Session, now 
 	var known []sessioncache.BlockState
 	if l != nil {
 		known = l.States[:min(m.Common, len(l.States))]
-		r.entries = l.Entries()
+		r.entries = l.Edited()
 		r.refused = l.Refused
 		r.off |= l.Refused
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
@@ -199,11 +200,14 @@ func (r *request) send(edits []wire.Edit, body *wire.Body) {
 	}
 }
 
+// editSlices recycles the edits of finished requests: a long conversation has hundreds.
+var editSlices reuse.Slices[wire.Edit]
+
 // edits returns all edits of the body: the ledger's, the markers, the intercepted calls, and the
 // declaration of the expand tool.
 func (r *request) edits(markers []wire.Edit) (edits []wire.Edit) {
 	if n := len(markers) + len(r.entries); n > 0 {
-		edits = make([]wire.Edit, 0, n+1)
+		edits = editSlices.Make(n + 1)
 	}
 	for _, i := range r.entries {
 		if e := r.States[i].Edit; e != nil {

@@ -197,11 +197,13 @@ func (x *Transaction) marked(i int) bool {
 		slices.ContainsFunc(x.req.marking.added, func(e wire.Edit) bool { return e.Block == i })
 }
 
-// Close releases the transaction after Commit.
+// Close releases the transaction after Commit. No call of the model can be answered any more.
 func (x *Transaction) Close() {
 	if x.conversation == nil {
 		return
 	}
+	editSlices.Recycle(x.Prompt.edits)
+	x.Prompt.edits = nil
 	x.req.session.Lock()
 	defer x.req.session.Unlock()
 	x.req.session.Leave(x.conversation, x.req.View)
@@ -249,7 +251,7 @@ func (x *Transaction) join(t *wire.Turn) {
 	l := x.req.session.Commit(x.req.match, v, x.req.States)
 	x.conversation, l.Tools = l, tools
 	if !l.Beyond {
-		l.SetEntries(x.req.entries)
+		l.SetEdited(x.req.entries)
 	}
 	l.Refused |= x.refusal.refused
 	if l.Observed != (x.Policy == Observe) {

@@ -24,7 +24,7 @@ type Conversation struct {
 	restored bool
 	here     bool     // the last request came to this process
 	claimed  bool     // no answer to the last request is known
-	entries  []int32  // see [Conversation.Entries]; nil if unknown
+	entries  []int32  // see [Conversation.Edited]; nil if unknown
 	named    [2]named // digests of Reply and First
 
 	Ledger
@@ -96,9 +96,9 @@ func (l *Conversation) ID() int {
 // edits and counters.
 func (l *Conversation) Restored() bool { return l.restored }
 
-// Entries returns the blocks of States with an entry in the ledger, see [BlockState.HasEntry], in order.
+// Edited returns the blocks of States with an entry in the ledger, see [BlockState.HasEntry], in order.
 // Some may have lost theirs since. The result must not be modified.
-func (l *Conversation) Entries() []int32 {
+func (l *Conversation) Edited() []int32 {
 	// Other processes change the entries of a restored conversation.
 	if l.entries != nil && !l.restored {
 		return l.entries
@@ -112,8 +112,8 @@ func (l *Conversation) Entries() []int32 {
 	return entries
 }
 
-// SetEntries sets the blocks with an entry after a change of States, nil if they are unknown.
-func (l *Conversation) SetEntries(entries []int32) { l.entries = entries }
+// SetEdited sets the blocks with an entry after a change of States, nil if they are unknown.
+func (l *Conversation) SetEdited(entries []int32) { l.entries = entries }
 
 // Claimed reports whether no answer to the last request is known. That request belongs to another
 // process, or to one that has ended.

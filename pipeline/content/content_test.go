@@ -106,6 +106,29 @@ func quotedByRune(text string) string {
 	return string(append(out, '"'))
 }
 
+func TestQuotesMarks(t *testing.T) {
+	for body, want := range map[string]bool{
+		`"` + StubFrame + `1f3a9c27: Read /src/a.go]]"`: true,
+		`"\u005bllm_cache: 3 lines left out]"`:          true,
+		`"_cache: llm_cache:"`:                          true,
+		`"llm_cache_cache:"`:                            false,
+		`"llm_cache"`:                                   false,
+		`"_cache: x"`:                                   false,
+		"_cache:":                                       false,
+		`"` + CompactedNote + `9 lines]"`:               true,
+		`"Compacted:"`:                                  false,
+		`"` + ClearedPlaceholder + `"`:                  true,
+		`"Old tool result content"`:                     false,
+		"":                                              false,
+	} {
+		for _, around := range []string{"", strings.Repeat("Old l_cache Com", 9)} {
+			if got := QuotesMarks([]byte(around + body + around)); got != want {
+				t.Errorf("%s: got %t, want %t", around+body+around, got, want)
+			}
+		}
+	}
+}
+
 func TestUnwrapped(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{"text", "text"},

@@ -75,8 +75,31 @@ func appendLines(hashes []uint64, text string) (lines []uint64, source int) {
 
 // isSource reports whether a line looks like source code.
 func isSource(line string) bool {
-	return strings.IndexByte("{}()[];,<>=", line[len(line)-1]) >= 0 || strings.Contains(line, " = ") ||
-		strings.Contains(line, "(\"")
+	switch line[len(line)-1] {
+	case '{', '}', '(', ')', '[', ']', ';', ',', '<', '>', '=':
+		return true
+	}
+	// Contains, for texts of two and three bytes, takes several times as long as a search for the rare byte.
+	for rest := line; ; {
+		i := strings.IndexByte(rest, '=')
+		if i < 0 {
+			break
+		}
+		if i > 0 && rest[i-1] == ' ' && rest[i+1] == ' ' { // the line does not end in =
+			return true
+		}
+		rest = rest[i+1:]
+	}
+	for rest := line; ; {
+		i := strings.IndexByte(rest, '(')
+		if i < 0 {
+			return false
+		}
+		if rest[i+1] == '"' { // the line does not end in (
+			return true
+		}
+		rest = rest[i+1:]
+	}
 }
 
 // minQuote is the minimum length of a line that counts as a quotation when it is in a tool result

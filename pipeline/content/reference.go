@@ -15,8 +15,8 @@ import (
 	"unicode/utf8"
 	"unsafe"
 
-	"github.com/cespare/xxhash/v2"
 	"github.com/tidwall/gjson"
+	"github.com/zeebo/xxh3"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -160,7 +160,7 @@ func numbered(line string) (string, bool) {
 
 // Hash is the same in every process. Edits and samples depend on it and must not change with a
 // restart or an update.
-func Hash(s string) uint64 { return xxhash.Sum64String(s) }
+func Hash(s string) uint64 { return xxh3.HashString(s) }
 
 // inWord marks the bytes of paths and words. Non-ASCII bytes separate words, as quotation marks and
 // arrows do.

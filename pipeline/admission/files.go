@@ -99,6 +99,9 @@ func dropPadding(s string) string {
 		if padding == 0 {
 			return
 		}
+		if copied == 0 {
+			out.Grow(len(s))
+		}
 		out.WriteString(s[copied:from])
 		for line := range strings.Lines(s[from:end]) {
 			out.WriteString(strings.TrimLeft(line, " "))

@@ -64,18 +64,21 @@ func (o *Options) admitted(s string, from *origin) string {
 		}
 		return s
 	}
+	last := -1 // the last rule that changed the text
 	for range maxRounds {
-		before := len(s)
 		for i := range rules {
 			r := &rules[i]
+			if i == last { // no rule changes its own result
+				return s
+			}
 			if r.of&from.source == 0 || from.failed && !r.errors || !enabled(*r.option(o)) {
 				continue
 			}
 			if t := r.apply(s, from); len(t) < len(s) {
-				s = t
+				s, last = t, i
 			}
 		}
-		if len(s) == before {
+		if last < 0 {
 			break
 		}
 	}

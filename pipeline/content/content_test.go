@@ -5,10 +5,12 @@ package content
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 )
@@ -70,6 +72,61 @@ func FuzzUnquote(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestAppend puts every byte, and runes cut short, at every offset of a word, and compares with a form
+// that reads one rune at a time.
+func TestAppend(t *testing.T) {
+	special := []string{"\"\"", "\\\"", "\n\t", "é", "\U0001F600\n", "\U0001F600"[:3], "é"[:1] + "\"", "\uFFFD", "\x80\x80"}
+	for c := range 256 {
+		special = append(special, string([]byte{byte(c)}))
+	}
+	for _, what := range special {
+		for offset := range 17 {
+			text := strings.Repeat("a", offset) + what + strings.Repeat("~", 9)
+			if got, want := string(Append([]byte("["), text)), "["+quotedByRune(text); got != want {
+				t.Errorf("%q: got %s, want %s", text, got, want)
+			}
+		}
+	}
+}
+
+func quotedByRune(text string) string {
+	out := []byte{'"'}
+	for _, r := range text {
+		switch i := strings.IndexRune("\"\\\n\t\r", r); {
+		case i >= 0:
+			out = append(out, '\\', `"\ntr`[i])
+		case r < ' ':
+			out = fmt.Appendf(out, `\u%04x`, r)
+		default:
+			out = utf8.AppendRune(out, r)
+		}
+	}
+	return string(append(out, '"'))
+}
+
+func TestQuotesMarks(t *testing.T) {
+	for body, want := range map[string]bool{
+		`"` + StubFrame + `1f3a9c27: Read /src/a.go]]"`: true,
+		`"\u005bllm_cache: 3 lines left out]"`:          true,
+		`"_cache: llm_cache:"`:                          true,
+		`"llm_cache_cache:"`:                            false,
+		`"llm_cache"`:                                   false,
+		`"_cache: x"`:                                   false,
+		"_cache:":                                       false,
+		`"` + CompactedNote + `9 lines]"`:               true,
+		`"Compacted:"`:                                  false,
+		`"` + ClearedPlaceholder + `"`:                  true,
+		`"Old tool result content"`:                     false,
+		"":                                              false,
+	} {
+		for _, around := range []string{"", strings.Repeat("Old l_cache Com", 9)} {
+			if got := QuotesMarks([]byte(around + body + around)); got != want {
+				t.Errorf("%s: got %t, want %t", around+body+around, got, want)
+			}
+		}
+	}
 }
 
 func TestUnwrapped(t *testing.T) {

@@ -5,8 +5,12 @@ package content
 
 import (
 	"cmp"
+	"encoding/binary"
+	"math/bits"
+	"slices"
 	"strings"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/tidwall/gjson"
 
@@ -16,14 +20,16 @@ import (
 // Append appends a text as a JSON string, with the minimum of escapes to keep the body short.
 func Append(out []byte, s string) []byte {
 	const hex = "0123456789abcdef"
-	out = append(out, '"')
+	// The capacity is exact for texts without rare escapes, because an edit keeps its value for as
+	// long as its conversation lives.
+	n := len(s) + len(`""`)
+	for _, escaped := range [...]string{"\n", "\t", `"`, `\`} {
+		n += strings.Count(s, escaped)
+	}
+	out = append(slices.Grow(out, n), '"')
 	copied := 0
-	for i := 0; i < len(s); {
+	for i := plainEnd(s, 0); i < len(s); i = plainEnd(s, i) {
 		c := s[i]
-		if c >= 0x20 && c != '"' && c != '\\' && c < utf8.RuneSelf {
-			i++
-			continue
-		}
 		if c >= utf8.RuneSelf {
 			if r, n := utf8.DecodeRuneInString(s[i:]); r != utf8.RuneError || n > 1 {
 				i += n
@@ -51,6 +57,24 @@ func Append(out []byte, s string) []byte {
 		copied = i
 	}
 	return append(append(out, s[copied:]...), '"')
+}
+
+// plainEnd returns the index of the first quote, backslash, control character or non-ASCII byte in
+// s[i:], or len(s).
+func plainEnd(s string, i int) int {
+	// Eight bytes at a time, see [rawjson.Valid]. A byte over 0x7f is a match itself, so the high bits
+	// of the differences need no mask.
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	for ; len(s)-i >= 8; i += 8 {
+		w := binary.LittleEndian.Uint64(unsafe.Slice(unsafe.StringData(s[i:]), 8))
+		if found := (((w ^ ones*'"') - ones) | ((w ^ ones*'\\') - ones) | (w - ones*' ') | w) & highs; found != 0 {
+			return i + bits.TrailingZeros64(found)/8
+		}
+	}
+	for i < len(s) && s[i] >= ' ' && s[i] != '"' && s[i] != '\\' && s[i] < utf8.RuneSelf {
+		i++
+	}
+	return i
 }
 
 // Quote encodes a text as a JSON string.

@@ -29,6 +29,29 @@ func TestLinesAreTheQuotableOnes(t *testing.T) {
 	}
 }
 
+// TestSourceLines compares with a form that searches for the words themselves.
+func TestSourceLines(t *testing.T) {
+	random, parts := rand.New(rand.NewPCG(1, 2)), []string{"=", " ", "(", `"`, "a", " = ", `("`, ";"}
+	source := 0
+	for range 20_000 {
+		line := "a"
+		for range random.IntN(7) {
+			line += parts[random.IntN(len(parts))]
+		}
+		want := strings.ContainsAny(line[len(line)-1:], "{}()[];,<>=") || strings.Contains(line, " = ") ||
+			strings.Contains(line, `("`)
+		if got := isSource(line); got != want {
+			t.Fatalf("%q: got %t, want %t", line, got, want)
+		}
+		if want {
+			source++
+		}
+	}
+	if source == 0 || source == 20_000 {
+		t.Errorf("%d lines look like source code", source)
+	}
+}
+
 func TestLinesShownAgain(t *testing.T) {
 	k := NewReferenceMaker()
 	defer k.Release()

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"encoding/hex"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -38,15 +37,26 @@ const CompactedNote = "[Compacted: "
 // agents that clear results themselves use this one.
 const ClearedPlaceholder = "[Old tool result content cleared]"
 
-// beginnings are parts of stubs and notes that no escaping changes.
-var beginnings = [...][]byte{
-	[]byte("llm_cache:"), []byte(strings.Trim(CompactedNote, "[")),
-	[]byte(strings.Trim(ClearedPlaceholder, "[]")),
-}
+// The parts of stubs and notes that no escaping changes.
+var (
+	// cacheMark is the end of "llm_cache:". Its first byte, for which a search looks, is rarer than "l".
+	cacheMark   = []byte("_cache:")
+	compacted   = []byte(strings.Trim(CompactedNote, "["))
+	placeholder = []byte(strings.Trim(ClearedPlaceholder, "[]"))
+)
 
 // QuotesMarks reports whether a block may contain a stub or a note.
 func QuotesMarks(body []byte) bool {
-	return slices.ContainsFunc(beginnings[:], func(s []byte) bool { return bytes.Contains(body, s) })
+	for rest := body; ; {
+		i := bytes.Index(rest, cacheMark)
+		if i < 0 {
+			return bytes.Contains(body, compacted) || bytes.Contains(body, placeholder)
+		}
+		if bytes.HasSuffix(rest[:i], []byte("llm")) {
+			return true
+		}
+		rest = rest[i+len(cacheMark):]
+	}
 }
 
 // StubName returns the name of a block in its stub. It is a keyed hash, so a name is valid only in

@@ -73,35 +73,39 @@ func SkipString(b []byte, i int) int {
 		return -1
 	}
 	start := i + 1
-	for i = start; i < len(b); {
-		q := bytes.IndexByte(b[i:], '"')
-		if q < 0 {
+	for i = start; ; i++ {
+		if i = quote(b, i); i < 0 {
 			return -1
 		}
-		i += q
 		escaped := false
 		for j := i - 1; j >= start && b[j] == '\\'; j-- {
 			escaped = !escaped
 		}
-		i++
 		if !escaped {
-			return i
-		}
-		// After an escaped quote the next quote is often near.
-		for near := min(i+nearby, len(b)); i < near; i++ {
-			switch b[i] {
-			case '"':
-				return i + 1
-			case '\\':
-				i++
-			}
+			return i + 1
 		}
 	}
-	return -1
 }
 
-// nearby is the number of bytes searched one by one.
-const nearby = 64
+// nearby is the number of bytes searched as words. Keys are short, and after an escaped quote the next
+// quote is often near.
+const nearby = 16
+
+// quote returns the index of the first quote in b[i:], -1 for none.
+func quote(b []byte, i int) int {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	for near := min(i+nearby, len(b)-7); i < near; i += 8 {
+		x := binary.LittleEndian.Uint64(b[i:]) ^ ones*'"'
+		if found := (x - ones) &^ x & highs; found != 0 {
+			return i + bits.TrailingZeros64(found)/8
+		}
+	}
+	q := bytes.IndexByte(b[min(i, len(b)):], '"')
+	if q < 0 {
+		return -1
+	}
+	return i + q
+}
 
 // checkString is [SkipString] that also rejects control characters and invalid escapes.
 func checkString(b []byte, i int) int {

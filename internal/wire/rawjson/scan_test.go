@@ -111,6 +111,32 @@ func TestSkipDigits(t *testing.T) {
 	}
 }
 
+// TestSkipString puts quotes and backslashes at all distances around a word, and compares with a form
+// that reads one byte at a time.
+func TestSkipString(t *testing.T) {
+	for before := range 40 {
+		for between := range 20 {
+			for _, pair := range [][2]string{{`\"`, `"`}, {`\\`, `\"`}, {`\\"`, `"`}, {`\\\"`, ""}, {"\x80", "\xa2\""}, {`\`, ""}} {
+				text := `["` + strings.Repeat("a", before) + pair[0] + strings.Repeat("!", between) + pair[1]
+				for _, text := range []string{text, text + `", "b"`} {
+					want := -1
+					for i := 2; i < len(text); i++ {
+						if text[i] == '\\' {
+							i++
+						} else if text[i] == '"' {
+							want = i + 1
+							break
+						}
+					}
+					if got := SkipString([]byte(text), 1); got != want {
+						t.Fatalf("%s: got %d, want %d", text, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestCrowdedCounts compares the early-stopping count with a simple one.
 func TestCrowdedCounts(t *testing.T) {
 	separator := func(n int) string { return strings.Repeat(",{[", n/3+1)[:n] }

@@ -22,6 +22,7 @@ var errLayer = errors.New("the layer is not in force")
 type layer struct {
 	name    string
 	options string // of llm_cache
+	proxy   string // of reverse_proxy
 	edits   bool
 	origin  bool // before a second Caddy, its origin
 	inForce func(context.Context, *upstream, *target) error
@@ -38,6 +39,9 @@ const (
 	// expanding declares the expand tool for conversations of any size.
 	expanding = "policy %s\n\t\texpand on"
 	retaining = "policy %s\n\t\tretain origin"
+	// buffering has Caddy itself read each body before it passes the body on: what any handler costs at
+	// least that looks at bodies.
+	buffering = "request_buffers 64MiB"
 )
 
 // crews returns the layers under a policy.
@@ -47,6 +51,7 @@ func crews(policy string) []crew {
 		{conversation.Claude, false, []layer{
 			{name: policy, options: under("policy %s"), edits: true, inForce: plain},
 			{name: "policy off", options: "policy off", inForce: unedited},
+			{name: "bodies buffered by reverse_proxy", proxy: buffering, inForce: unedited},
 			{name: "expand", options: under(expanding), edits: true, inForce: declares},
 		}},
 		{conversation.Chat, false, []layer{
@@ -157,6 +162,9 @@ func (b *bench) startLayerAt(ctx context.Context, l *layer, dir, upstream string
 	directive := ""
 	if l.options != "" {
 		directive = "llm_cache {\n\t\t" + l.options + "\n\t}"
+	}
+	if l.proxy != "" {
+		upstream += " {\n\t\t" + l.proxy + "\n\t}"
 	}
 	t, err := startCaddy(ctx, b.binary, dir, l.name, directive, "", upstream)
 	if err == nil {

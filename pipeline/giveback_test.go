@@ -21,7 +21,7 @@ func (s *script) call(name, input, result string) *Transaction {
 		name, input))
 	s.add(fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"g%d","content":%s}]}`, n,
 		content.Quote(result)))
-	return s.send(wire.Turn{Text: "unrelated", Done: true})
+	return s.send(wire.Turn{Text: "unrelated", Done: true, Usage: warmUsage})
 }
 
 // returned counts the restored texts in a body.
@@ -112,6 +112,21 @@ func TestRestoresAreStaked(t *testing.T) {
 	tokens := float64(len(long("f5"))) / 4 // about four characters each
 	if got, want := after-before, tokens*(keeping.Write-keeping.Read); got < want/2 || got > 2*want {
 		t.Errorf("the restored text adds %g to the stakes, want about %g", got, want)
+	}
+}
+
+// A conversation has no text restored where too much is at stake already.
+func TestRestoresAreAffordable(t *testing.T) {
+	for _, c := range []struct {
+		staked float64
+		want   int
+	}{{0, 1}, {1e6, 0}} {
+		s := behind(t, Options{})
+		l := conversationOf(t, s)
+		l.Spent, l.Staked = 1e6, c.staked
+		if got := returned(s.call("Grep", `{"pattern":"x"}`, "src/file5.go:12: x")); got != c.want {
+			t.Errorf("with %v at stake: got %d texts restored, want %d", c.staked, got, c.want)
+		}
 	}
 }
 

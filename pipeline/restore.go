@@ -30,9 +30,17 @@ func (r *request) giveBack() {
 	l := r.match.Conversation
 	further, prices := furtherRequests(r.session, r.View, l), plannerPrices(&r.rules, l)
 	e := newEstimator(&r.session.Calibration, l)
-	s := restoreSearch{History: &r.History, entries: r.entries, Name: r.stubName, Worth: func(bytes int, chance float64) bool {
-		return planner.Returns(e.Tokens(wire.KindToolResult, bytes), chance, further, prices, *r.o.Planner.Harm)
-	}}
+	s := restoreSearch{
+		History: &r.History, entries: r.entries, Name: r.stubName, Limit: maxRestoredBytes,
+		Worth: func(bytes int, chance float64) bool {
+			return planner.Returns(e.Tokens(wire.KindToolResult, bytes), chance, further, prices, *r.o.Planner.Harm)
+		},
+	}
+	// Without reported usage the cost of the conversation is unknown.
+	past := plannerPast(l)
+	if price := e.Tokens(wire.KindToolResult, 1) * (prices.Write - prices.Read); price > 0 && past.Spent > 0 {
+		s.Limit = min(s.Limit, int(past.Affordable()/price))
+	}
 	if i, value := s.Edit(max(r.Known, r.cached.forwarded)); i >= 0 {
 		r.restored = e.Tokens(wire.KindToolResult, len(value)-r.Size(i))
 		r.set(i, stage.Restore, wire.OpReplace, value)
@@ -59,6 +67,8 @@ type restoreSearch struct {
 	// Worth reports whether a text of so many bytes is worth restoring, given the probability of
 	// its need.
 	Worth func(bytes int, chance float64) bool
+	// Limit is the maximum size of all restored texts, in bytes.
+	Limit int
 
 	lines map[int][]uint64 // hashes of the lines of blocks
 }
@@ -78,7 +88,7 @@ func (s *restoreSearch) Edit(from int) (target int, value []byte) {
 	n := 0
 	for _, i := range s.due() {
 		original := verbatim(s.View, &s.Blocks[i])
-		if len(original) > 0 && len(text)+len(original) <= maxRestoredBytes && n < maxRestoredTexts {
+		if len(original) > 0 && len(text)+len(original) <= s.Limit && n < maxRestoredTexts {
 			n++
 			title := content.Quote(fmt.Sprintf("\n\n%s%s: %s, folded above. Edits since are not in it.]]\n", ReturnedFrame,
 				s.Name(i), s.what(i)))

@@ -18,7 +18,6 @@ package planner
 
 import (
 	"cmp"
-	"math"
 	"strconv"
 )
 
@@ -84,8 +83,8 @@ type Prices struct {
 type Past struct {
 	// Requests is the number of requests.
 	Requests int
-	// Spent is the cost of the requests. Staked is the expected cost of all folds less their
-	// savings since.
+	// Spent is the cost of the requests. Staked is the expected cost of all folds and restored texts
+	// less the savings since.
 	Spent, Staked float64
 	// Removed is the number of tokens removed by folds.
 	Removed float64
@@ -329,14 +328,19 @@ func (in *Input) forbids(d depth) string {
 	return ""
 }
 
-// affords reports whether a fold that writes so many tokens again costs little enough beside the conversation so far,
-// which may end with this request.
+// affords reports whether a fold that writes so many tokens again costs little enough beside the conversation so far.
 func (in *Input) affords(rewritten float64) bool {
 	// Where writing costs no more than reading, the tokens after the fold cost nothing more.
 	if in.full() || in.Write <= in.Read {
 		return true
 	}
-	return in.Begun && rewritten*(in.Write-in.Read)+math.Max(in.Staked, -in.Spent) <= maxStake*in.Spent
+	return in.Begun && rewritten*(in.Write-in.Read) <= in.Affordable()
+}
+
+// Affordable returns what further folds and restored texts may cost, as the conversation may end with this request.
+// It is negative where too much is at stake already.
+func (p *Past) Affordable() float64 {
+	return maxStake*p.Spent - max(p.Staked, -p.Spent)
 }
 
 // nearWindow is the share of the context window from which a prompt counts as near it.

@@ -223,17 +223,34 @@ func TestPrefixChanged(t *testing.T) {
 	}
 }
 
-// In chat completions the system prompt is a message. Its change keeps the conversation and its folds, as a change of
-// a system prompt elsewhere does.
+// In chat completions the system prompt is a message, and may be an item in the Responses API. Its change keeps the
+// conversation and its folds, as a change of a system prompt elsewhere does.
 func TestSystemMessageChanged(t *testing.T) {
-	for _, role := range []string{"system", "developer"} {
+	const (
+		chat = `{"model":"m","tools":[{"type":"function","function":{"name":"Read"}}],"messages":[{"role":%q,` +
+			`"content":"You are helpful. Today is %s."},{"role":"user","content":"Fix the bug."}%s]}`
+		chatTurn = `,{"role":"assistant","content":null,"tool_calls":[{"id":"c%[1]d","type":"function","function":` +
+			`{"name":"Read","arguments":"{\"file_path\":\"/src/file%[1]d.go\"}"}}]},{"role":"tool","tool_call_id":"c%[1]d","content":%[2]s}`
+		responses = `{"model":"m","store":false,"tools":[{"type":"function","name":"Read"}],"input":[{"role":%q,` +
+			`"content":"You are helpful. Today is %s."},{"role":"user","content":"Fix the bug."}%s]}`
+		responsesTurn = `,{"type":"function_call","call_id":"c%[1]d","name":"Read","arguments":"{\"file_path\":\"/src/file%[1]d.go\"}"}` +
+			`,{"type":"function_call_output","call_id":"c%[1]d","output":%[2]s}`
+	)
+	for _, c := range []struct {
+		format           wire.Format
+		role, body, turn string
+	}{
+		{wire.OpenAIChat, "system", chat, chatTurn},
+		{wire.OpenAIChat, "developer", chat, chatTurn},
+		{wire.OpenAIResponses, "developer", responses, responsesTurn},
+	} {
+		role := fmt.Sprint(c.format, ", ", c.role)
 		s := newScript(t, Options{Expand: Expand{Mode: stage.Off}}, keeping)
 		var known *wire.Known
 		messages := ""
 		send := func(day string) *Transaction {
-			body := fmt.Sprintf(`{"model":"m","tools":[{"type":"function","function":{"name":"Read"}}],"messages":[{"role":%q,`+
-				`"content":"You are helpful. Today is %s."},{"role":"user","content":"Fix the bug."}%s]}`, role, day, messages)
-			v, err := wire.Parse(wire.OpenAIChat, []byte(body), func(wire.Hash) *wire.Known { return known })
+			body := fmt.Sprintf(c.body, c.role, day, messages)
+			v, err := wire.Parse(c.format, []byte(body), func(wire.Hash) *wire.Known { return known })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -245,9 +262,7 @@ func TestSystemMessageChanged(t *testing.T) {
 		for i := range 40 {
 			send("Monday")
 			s.now = s.now.Add(10 * time.Second)
-			messages += fmt.Sprintf(`,{"role":"assistant","content":null,"tool_calls":[{"id":"c%d","type":"function","function":`+
-				`{"name":"Read","arguments":"{\"file_path\":\"/src/file%d.go\"}"}}]},{"role":"tool","tool_call_id":"c%d","content":%s}`,
-				i, i, i, content.Quote(long(fmt.Sprint("f", i))))
+			messages += fmt.Sprintf(c.turn, i, content.Quote(long(fmt.Sprint("f", i))))
 		}
 		s.now = s.now.Add(2 * keeping.TTL)
 		folded := send("Monday")

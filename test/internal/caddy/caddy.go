@@ -103,16 +103,19 @@ func Run(ctx context.Context, cmd *exec.Cmd, admin, logFile string) (*Process, e
 	if err != nil {
 		return nil, fmt.Errorf("start caddy: %w", err)
 	}
-	defer log.Close()
-	cmd.Stdout, cmd.Stderr = log, log
+	// A command ends with the last process that writes to its pipe: `go run` ends before its child.
+	output := struct{ io.Writer }{log}
+	cmd.Stdout, cmd.Stderr = output, output
 	// With a separate process group the children of `go run` can be stopped, too.
 	process.Group(cmd)
 	if err := cmd.Start(); err != nil {
+		_ = log.Close()
 		return nil, fmt.Errorf("start caddy: %w", err)
 	}
 	p := &Process{Admin: admin, LogFile: logFile, cmd: cmd, done: make(chan struct{})}
 	go func() {
 		p.err = cmd.Wait()
+		_ = log.Close()
 		close(p.done)
 	}()
 	if err := p.ready(ctx); err != nil {

@@ -337,8 +337,8 @@ func (in *Input) affords(rewritten float64) bool {
 	return in.Begun && rewritten*(in.Write-in.Read) <= in.Affordable()
 }
 
-// Affordable returns what further folds and restored texts may cost, as the conversation may end with this request.
-// It is negative where too much is at stake already.
+// Affordable returns the maximum cost of further folds and restored texts: the share [maxStake] of the cost so far,
+// less the present stakes. The conversation may end with this request, before they have paid back.
 func (p *Past) Affordable() float64 {
 	return maxStake*p.Spent - max(p.Staked, -p.Spent)
 }

@@ -39,8 +39,7 @@ const (
 	// expanding declares the expand tool for conversations of any size.
 	expanding = "policy %s\n\t\texpand on"
 	retaining = "policy %s\n\t\tretain origin"
-	// buffering has Caddy itself read each body before it passes the body on: what any handler costs at
-	// least that looks at bodies.
+	// buffering makes reverse_proxy read each body whole: the least cost of a handler that looks at bodies.
 	buffering = "request_buffers 64MiB"
 )
 

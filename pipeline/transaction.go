@@ -135,6 +135,25 @@ func (x *Transaction) Warm() bool { return x.req.match.Conversation != nil && !x
 // Start is the start of the request, by the caller's clock.
 func (x *Transaction) Start() time.Time { return x.req.start }
 
+// WritesEntry reports whether the request writes a cache entry at an added marker amid the history. Without its whole
+// history it would not.
+func (x *Transaction) WritesEntry() bool {
+	stake, l := x.req.change.stake, x.req.match.Conversation
+	if stake == 0 || x.Prompt.Markers == 0 || l == nil {
+		return false
+	}
+	x.req.session.Lock()
+	defer x.req.session.Unlock()
+	return x.lapsed(l, stake)
+}
+
+// lapsed reports whether there may be no cache entry that ends at a block count. Reading a longer prefix does not refresh
+// an entry: a request with its marker writes it again once it has expired.
+func (x *Transaction) lapsed(l *sessioncache.Conversation, blocks int) bool {
+	at, known := l.Ends.Marked(blocks)
+	return !known || x.req.start.Sub(at) >= x.req.rules.Lifetime(l.TTL > x.req.rules.TTL)
+}
+
 // Rules returns the cache rules in force for the request.
 func (x *Transaction) Rules() pricing.Rules { return x.req.rules }
 
@@ -458,19 +477,15 @@ func (x *Transaction) spend(l *sessioncache.Conversation, t *wire.Turn) {
 	if x.req.cached.replaced {
 		l.Ends.Cut(0) // the entries belong to the prefix before
 	}
-	// Reading a longer prefix does not refresh an entry at a marker: a request writes the entry again once it has
-	// expired.
-	lapsed := func(blocks int) bool {
-		at, known := l.Ends.Marked(blocks)
-		return !known || x.Lesson.Break != NoBreak || d.Folded > 0 && x.req.marking.at == blocks ||
-			x.req.start.Sub(at) >= x.req.rules.Lifetime(l.TTL > x.req.rules.TTL)
+	written := func(blocks int) bool {
+		return x.Lesson.Break != NoBreak || d.Folded > 0 && x.req.marking.at == blocks || x.lapsed(l, blocks)
 	}
-	if stake := x.req.change.stake; stake > 0 && lapsed(stake) {
+	if stake := x.req.change.stake; stake > 0 && written(stake) {
 		l.Ends.Mark(stake, x.req.start)
 	}
 	// The cache finds the entry before the messages if it finds no longer one. OpenAI's newer models have none: they
 	// write at the latest message.
-	if x.req.rules.Regime != pricing.Breakpoints && lapsed(0) {
+	if x.req.rules.Regime != pricing.Breakpoints && written(0) {
 		l.Ends.Mark(0, x.req.start)
 	}
 	if x.req.match.Common > 0 && x.req.match.Common <= x.req.change.broken && !x.req.cached.replaced {

@@ -347,7 +347,10 @@ func TestFrontLapses(t *testing.T) {
 		}
 		at := time.Unix(0, 0).Add(time.Duration(c.at) * time.Minute)
 		x := p.Begin(v, session, at)
-		x.req.change.stake = 2
+		x.req.change.stake, x.Prompt.Markers = 2, 1
+		if got, want := x.WritesEntry(), c.at == 7; got != want {
+			t.Errorf("at %d min: writes an entry at the added marker: %t, want %t", c.at, got, want)
+		}
 		before := hasLapsed(x.req.match.Conversation, 5*time.Minute, at)
 		x.Commit(&wire.Turn{Done: true, Usage: wire.Usage{Read: 4000, Write5m: 100, Reported: true}}, at)
 		if got, known := x.conversation.Ends.Marked(0); !known ||

@@ -29,6 +29,9 @@ type Request struct {
 	Continuation *Continuation
 	// Lost reports that a handle has expired. Nil: no handle has. It must not call the engine.
 	Lost func(handle string) bool
+	// WritesEntry reports that the request writes a cache entry at a marker amid the retained history, which a delta
+	// would leave out.
+	WritesEntry bool
 	// Last is the request with its last message only, for drivers that send it.
 	Last []byte
 	// Mark is the client's idempotency key, which identifies a retry; "" for none.
@@ -145,6 +148,8 @@ const (
 	Lost Cause = "lost"
 	// Larger: a delta would not be shorter.
 	Larger Cause = "larger"
+	// WritesEntry: the request writes a cache entry at a marker amid the retained history.
+	WritesEntry Cause = "writes_entry"
 	// Foreign: the response does not come from a server that retains conversations.
 	Foreign Cause = "foreign"
 	// Refused: the upstream has refused to retain the request.

@@ -91,7 +91,10 @@ type Transfer struct {
 func (e *Engine) Begin(k Key, r *Request) *Transfer {
 	t := &Transfer{engine: e, Key: k, Request: r}
 	met := t.find()
-	if t.Base != nil || met && t.Cause == Unknown {
+	switch {
+	case t.Base != nil && r.WritesEntry:
+		t.Cause = WritesEntry
+	case t.Base != nil || met && t.Cause == Unknown:
 		if t.Delta, t.common = e.driver.Delta(t.Base, r); t.Delta != nil {
 			t.Cause = ""
 		} else if t.Base != nil {

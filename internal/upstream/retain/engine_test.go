@@ -93,11 +93,16 @@ func TestDecide(t *testing.T) {
 	b.expect(key(1, "s", 2), "abce", "h2: e", "").End()     // another conversation of the session
 	b.expect(key(1, "t", 1), "abce", "all: abce", "").End() // the upstream is known
 	b.expect(key(2, "s", 1), "abcd", "", retain.Unknown).End()
+	turn := b.Begin(k, &retain.Request{Body: []byte("abcd"), History: hashes("abcd"), WritesEntry: true})
+	if turn.Cause != retain.WritesEntry || turn.Delta != nil {
+		t.Errorf("a marker amid the history: %q, %q", turn.Delta, turn.Cause)
+	}
+	turn.End()
 	other := k
 	other.Upstream = "v"
 	b.expect(other, "abcd", "", retain.Unknown).End()
 
-	turn := b.Begin(k, &retain.Request{Body: []byte("abcd"), History: hashes("abcd"), Bound: wire.Hash{1}})
+	turn = b.Begin(k, &retain.Request{Body: []byte("abcd"), History: hashes("abcd"), Bound: wire.Hash{1}})
 	if turn.Cause != retain.Bound || turn.Delta != nil {
 		t.Errorf("another model: %q, %q", turn.Delta, turn.Cause)
 	}

@@ -162,7 +162,11 @@ func (s *part) threads(next caddyhttp.Handler, p *feature.Request) caddyhttp.Han
 	v, key := p.View, s.key(p)
 	engine, book := s.engines.Threads(v.Format)
 	of := func(r *http.Request, body []byte) (retain.Key, *retain.Request) {
-		return key(r), threads.Request(v.Format, body, v, sent)
+		request := threads.Request(v.Format, body, v, sent)
+		if request != nil {
+			request.WritesEntry = p.Edit != nil && p.Edit.WritesEntry()
+		}
+		return key(r), request
 	}
 	if !inBook {
 		return relay.Layer(next, engine, s.Upstream.Headers, of, nil)

@@ -166,7 +166,8 @@ func (s *soakTally) compare(t *testing.T, sites []string) {
 	}
 	share, shareBare := float64(n)/float64(max(of, 1)), float64(bare)/float64(max(ofBare, 1))
 	t.Logf("ours %d of %d (%.2f %%), bare %d of %d (%.2f %%)", n, of, 100*share, bare, ofBare, 100*shareBare)
-	chance := 3 * math.Sqrt(shareBare*(1-shareBare)/float64(max(min(of, ofBare), 1))) // whom a kill strikes
+	both := float64(n+bare) / float64(max(of+ofBare, 1))
+	chance := 3 * math.Sqrt(both*(1-both)*(1/float64(max(of, 1))+1/float64(max(ofBare, 1)))) // whom a kill strikes
 	if share > 1.25*shareBare+chance+0.01 {
 		t.Errorf("%.2f %% of requests failed, over bare Caddy %.2f %%", 100*share, 100*shareBare)
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,11 +68,12 @@ func TestThreadsFolded(t *testing.T) {
 				}
 				return res
 			}
-			result := func() string {
-				text, _ := json.Marshal(source(c.turn))
+			resultOf := func(content string) string {
+				text, _ := json.Marshal(content)
 				return `{"role":"user","content":[{"type":"tool_result","tool_use_id":"` + c.call + `","content":` + string(text) +
 					`}]}`
 			}
+			result := func() string { return resultOf(source(c.turn)) }
 			body := c.body("", c.whole(), userText("Go."))
 			if bound {
 				body = strings.Replace(body, "claude-opus-4-6", "claude-opus-5-5", 1)
@@ -106,15 +108,17 @@ func TestThreadsFolded(t *testing.T) {
 			if got := gjson.Get(k.last().body, "thread.type").Str; got != "create" || len(folded.Raw) > said {
 				t.Fatalf("it went as %s, with %d bytes of messages, of %d", got, len(folded.Raw), said)
 			}
-			for until := c.turn + 20; ; {
-				retained := next(result()).Header.Get("X-Llm-Cache-Retained")
-				if strings.HasPrefix(retained, "delta") {
-					break
+			// The request after a fold has the marker from which the next fold goes on.
+			var sent []string
+			for len(sent) < 20 && !slices.Contains(sent, "delta") {
+				form, _, _ := strings.Cut(next(resultOf("done")).Header.Get("X-Llm-Cache-Retained"), "; sent=")
+				form, _, _ = strings.Cut(form, "; whole=")
+				if sent = append(sent, form); form == "whole; cause=diverged" {
+					folded = k.prompt().Get("messages")
 				}
-				if !strings.HasPrefix(retained, "whole; cause=diverged") || c.turn > until {
-					t.Fatalf("then turn %d went as %s", c.turn, retained)
-				}
-				folded = k.prompt().Get("messages") // by another fold
+			}
+			if n := len(sent); n < 2 || sent[n-1] != "delta" || sent[n-2] != "whole; cause=writes_entry" {
+				t.Fatalf("then it went as %q, want the whole with a marker and then deltas", sent)
 			}
 			now := k.prompt().Get("messages").Array()
 			for i, m := range folded.Array() {

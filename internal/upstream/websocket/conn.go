@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
@@ -49,8 +50,18 @@ func (c *conn) serve() {
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer c.cancel() // answers in progress have no listener any more
-	age := time.AfterFunc(c.server.life(), func() { c.guard(c.age) })
-	defer age.Stop()
+	// Go's runtime may keep a stopped timer until its time. It must not keep the connection, and with it the server.
+	var open atomic.Pointer[conn]
+	open.Store(c)
+	age := time.AfterFunc(c.server.life(), func() {
+		if c := open.Load(); c != nil {
+			c.guard(c.age)
+		}
+	})
+	defer func() {
+		age.Stop()
+		open.Store(nil)
+	}()
 	for {
 		message, room, f, err := c.read()
 		if err != nil {

@@ -149,14 +149,16 @@ func failBody(w http.ResponseWriter, r *http.Request, format wire.Format, err er
 	return httpx.Fail(w, format, &translate.Failure{Status: e.StatusCode, Message: message})
 }
 
-func (a *arrival) replace(r *http.Request, out []byte) {
+// replace replaces the body. It reports whether out is another one.
+func (a *arrival) replace(r *http.Request, out []byte) bool {
 	if body := a.body(); len(out) == len(body) && (len(out) == 0 || &out[0] == &body[0]) {
-		return
+		return false
 	}
 	a.Data = out
 	a.Decoded(nil, nil)
 	r.Header = maps.Clone(r.Header)
 	httpx.SetLength(r, len(out))
+	return true
 }
 
 var errUndecoded = errors.New("the body could not be decoded")

@@ -177,12 +177,6 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request) error {
 	if x.fallback != nil {
 		x.fallback.body = x.came.Data
 	}
-	if o.up.Target(x.Format) == x.Format && x.came.Undone() == nil {
-		// Reasoning that was sealed here can be opened by the translation only. A request that is not
-		// translated goes on as if its client had sent it without.
-		o.guard("taking sealed reasoning out", func() { x.came.replace(r, seal.Remove(x.came.body())) })
-	}
-
 	started := time.Now()
 	for _, f := range o.features {
 		if f.Arrive != nil {
@@ -324,6 +318,13 @@ func (x *exchange) prepare(r *http.Request) (why bypass) {
 	x.Tenant = o.store.Tenants().Of(r)
 	var unthreaded []byte
 	view, err := o.parse(x.Format, x.came.body(), x.Tenant)
+	if o.up.Target(x.Format) == x.Format && (err != nil || view.Sealed()) {
+		// Reasoning that was sealed here can be opened by the translation only. A request that is not
+		// translated goes on as if its client had sent it without.
+		if x.came.replace(r, seal.Remove(x.came.body())) {
+			view, err = o.parse(x.Format, x.came.body(), x.Tenant)
+		}
+	}
 	if err == nil && !view.Conversation.Thread.Empty() && !o.up.CanRetain(x.Format) {
 		// The provider keeps no threads: the request becomes one of its own.
 		if view.Conversation.Partial {

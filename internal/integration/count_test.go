@@ -63,7 +63,10 @@ func TestSealedReasoningStaysAtHome(t *testing.T) {
 		`{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"` + sealed +
 		`"},{"type":"tool_use","id":"toolu_1","name":"Read","input":{}}]},{"role":"user","content":[{"type":"tool_result",` +
 		`"tool_use_id":"toolu_1","content":"r"}]}]}`
-	want := strings.Replace(body, `{"type":"thinking","thinking":"t","signature":"`+sealed+`"},`, "", 1)
+	unsealed := func(body string) string {
+		return strings.Replace(body, `{"type":"thinking","thinking":"t","signature":"`+sealed+`"},`, "", 1)
+	}
+	want := unsealed(body)
 	for _, policy := range []string{"cost_aware", "eager", "observe"} {
 		p := start(t, "llm_cache {\n policy "+policy+"\n}\nreverse_proxy "+u.Listener.Addr().String())
 		for _, path := range []string{"/v1/messages", "/v1/messages/count_tokens"} {
@@ -77,6 +80,12 @@ func TestSealedReasoningStaysAtHome(t *testing.T) {
 					t.Errorf("%s, %s %s: got %d bytes %s, want %s", policy, path, coding, got.length, got.body, want)
 				}
 			}
+		}
+		// The conversation is known now.
+		more := strings.TrimSuffix(body, "]}") + `,{"role":"assistant","content":"ok"},{"role":"user","content":"go on"}]}`
+		read(t, p.post("/v1/messages", more))
+		if got := u.last(); got.body != unsealed(more) {
+			t.Errorf("%s, grown: got %s, want %s", policy, got.body, unsealed(more))
 		}
 	}
 }

@@ -32,6 +32,7 @@ type Known struct {
 	nTools, nSystem int
 	first           Hash
 	programs        bool         // whether any block is a KindProgram
+	sealed          bool         // whether the messages may have sealed reasoning
 	pins            atomic.Int32 // number of readers
 }
 
@@ -368,6 +369,40 @@ func move(blocks []Block, by int32) {
 		b.ID, b.Name, b.Marker = b.ID.Shift(by), b.Name.Shift(by), b.Marker.Shift(by)
 	}
 }
+
+// SealPrefix is the beginning of every string that package seal makes: `{"llm_cache"` in base64.
+const SealPrefix = "eyJsbG1fY2FjaGUi"
+
+// HasSeal reports whether a body may have sealed reasoning.
+func HasSeal(body []byte) bool {
+	// The search is for the prefix's first byte that is rare in texts.
+	const before = len("eyJsbG1f") // a Y is next
+	for from := 0; ; from++ {
+		i := bytes.Index(body[from:], []byte(SealPrefix[before:]))
+		if i < 0 {
+			return false
+		}
+		from += i
+		if at := from - before; at >= 0 && string(body[at:from]) == SealPrefix[:before] {
+			return true
+		}
+	}
+}
+
+// sealed searches the messages that are not recalled for sealed reasoning.
+func (p *Parser) sealed() bool {
+	from := 0
+	if k, n := p.recognition.known, p.recognition.shared; k != nil && n > 0 {
+		if k.sealed {
+			return true
+		}
+		from = int(p.View.Messages[n-1].Span.End)
+	}
+	return HasSeal(p.Body[from:])
+}
+
+// Sealed reports whether the messages may have sealed reasoning.
+func (v *View) Sealed() bool { return v.known.sealed }
 
 // weigh rejects a body with more than [rawjson.MaxValues] values.
 func (p *Parser) weigh() bool {

@@ -6,6 +6,7 @@ package wire_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -68,6 +69,44 @@ func TestRecallRuns(t *testing.T) {
 				known = v.Known()
 			}
 		}
+	}
+}
+
+// Sealed reasoning is found in known messages and in new ones.
+func TestSealedKnown(t *testing.T) {
+	body := func(messages int, sealed ...int) string {
+		var b strings.Builder
+		b.WriteString(`{"model":"m","messages":[{"role":"user","content":"Begin."}`)
+		for i := range messages {
+			text := fmt.Sprint("Message ", i)
+			if slices.Contains(sealed, i) {
+				text = wire.SealPrefix + "x"
+			}
+			fmt.Fprintf(&b, `,{"role":"%s","content":"%s"}`, [...]string{"assistant", "user"}[i%2], text)
+		}
+		return b.String() + `]}`
+	}
+	var known *wire.Known
+	for i, c := range []struct {
+		body string
+		want bool
+	}{
+		{body(70), false},
+		{body(72), false},
+		{body(74, 73), true},
+		{body(76, 73), true},
+		{body(78), true}, // the client has changed its history: what was known may have had some
+		{body(80, 3), true},
+		{body(82, 3, 81), true},
+	} {
+		v, err := wire.Parse(wire.Anthropic, []byte(c.body), func(wire.Hash) *wire.Known { return known })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v.Sealed() != c.want {
+			t.Errorf("request %d: sealed %t, want %t", i, v.Sealed(), c.want)
+		}
+		known = v.Known()
 	}
 }
 

@@ -403,7 +403,7 @@ func (p *Parser) assemble() {
 	v.known = &Known{
 		format: v.Format, blocks: v.Blocks, messages: v.Messages, raw: p.recognition.raw, runs: p.recognition.runs,
 		summaries: v.summaries, tools: p.tools.section, system: p.system.section, nTools: v.Tools, nSystem: v.System, first: hashFirstTurn(first),
-		programs: p.programs.any,
+		programs: p.programs.any, sealed: p.sealed(),
 	}
 }
 

@@ -22,18 +22,8 @@ const SkipValidator = "skip_thought_signature_validator"
 // thinking budget that the API refuses without it. Calls and all other bytes stay. A body without
 // a seal is returned unchanged.
 func Remove(body []byte) []byte {
-	// Every long request is searched for a seal. The search starts at the prefix's first byte that is
-	// rare in texts.
-	const before = len("eyJsbG1f") // a Y is next
-	for from := 0; ; from++ {
-		i := bytes.Index(body[from:], []byte(Prefix[before:]))
-		if i < 0 {
-			return body
-		}
-		from += i
-		if at := from - before; at >= 0 && string(body[at:from]) == Prefix[:before] {
-			break
-		}
+	if !wire.HasSeal(body) {
+		return body
 	}
 	r := remover{gone: map[string]bool{}}
 	var patches []wire.Member
@@ -66,7 +56,7 @@ type remover struct {
 }
 
 // isSeal reports whether a value was made by [Sealed.Seal].
-func isSeal(v gjson.Result) bool { return strings.HasPrefix(v.Str, Prefix) }
+func isSeal(v gjson.Result) bool { return strings.HasPrefix(v.Str, wire.SealPrefix) }
 
 // list returns a list with the results of edit, without elements for which it returns nil.
 func (r *remover) list(v gjson.Result, edit func(gjson.Result) []byte) []byte {

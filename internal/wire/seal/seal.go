@@ -49,9 +49,6 @@ type Sealed struct {
 	Late bool `json:"late,omitempty"`
 }
 
-// Prefix is the beginning of every sealed string: `{"llm_cache"` in base64.
-const Prefix = "eyJsbG1fY2FjaGUi"
-
 // Seal returns the opaque string for the client, in standard base64.
 func (s Sealed) Seal() string {
 	b, err := json.Marshal(s)
@@ -65,7 +62,7 @@ func (s Sealed) Seal() string {
 // Open decodes a string that Seal returned. It reports false for all others, such as the
 // upstream's own signatures.
 func Open(text string) (s Sealed, ok bool) {
-	if !strings.HasPrefix(text, Prefix) {
+	if !strings.HasPrefix(text, wire.SealPrefix) {
 		return s, false
 	}
 	// Google's SDK for Python writes bytes in the URL-safe alphabet.

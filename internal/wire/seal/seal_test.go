@@ -19,14 +19,14 @@ func TestSealed(t *testing.T) {
 		{Format: wire.Anthropic, Text: "ooo???>>>~~~"},
 	} {
 		got, ok := seal.Open(s.Seal())
-		if !ok || got != s || !strings.HasPrefix(s.Seal(), seal.Prefix) {
+		if !ok || got != s || !strings.HasPrefix(s.Seal(), wire.SealPrefix) {
 			t.Errorf("%+v came back as %+v, %v", s, got, ok)
 		}
 		if got, ok := seal.Open(strings.NewReplacer("+", "-", "/", "_").Replace(s.Seal())); !ok || got != s {
 			t.Errorf("%+v came back as %+v, %v from a client that writes the other alphabet", s, got, ok)
 		}
 	}
-	for _, text := range []string{"", "EqQB", seal.Prefix, seal.Prefix + "!", "eyJsbG1fY2FjaGUiOiIifQ=="} {
+	for _, text := range []string{"", "EqQB", wire.SealPrefix, wire.SealPrefix + "!", "eyJsbG1fY2FjaGUiOiIifQ=="} {
 		if s, ok := seal.Open(text); ok {
 			t.Errorf("%q opened as %+v", text, s)
 		}

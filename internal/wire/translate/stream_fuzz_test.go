@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit/answers"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/seal"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
@@ -76,7 +77,7 @@ func FuzzFailure(f *testing.F) {
 // FuzzSealed: no client string opens as a seal that was not made here.
 func FuzzSealed(f *testing.F) {
 	f.Add("call_1", "CgYIAB+/")
-	f.Add(seal.Prefix, "")
+	f.Add(wire.SealPrefix, "")
 	f.Fuzz(func(t *testing.T, id, signature string) {
 		if gotID, gotSignature := seal.OpenID(seal.ID(id, signature)); signature != "" &&
 			(gotID != id || gotSignature != signature) {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/caddy"
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/conversation"
 )
 
@@ -23,6 +24,7 @@ type layer struct {
 	name    string
 	options string // of llm_cache
 	proxy   string // of reverse_proxy
+	least   bool   // the command ./bench/least instead of llm_cache
 	edits   bool
 	origin  bool // before a second Caddy, its origin
 	inForce func(context.Context, *upstream, *target) error
@@ -50,6 +52,7 @@ func crews(policy string) []crew {
 		{conversation.Claude, false, []layer{
 			{name: policy, options: under("policy %s"), edits: true, inForce: plain},
 			{name: "policy off", options: "policy off", inForce: unedited},
+			{name: "least handler", least: true, inForce: unedited},
 			{name: "bodies buffered by reverse_proxy", proxy: buffering, inForce: unedited},
 			{name: "expand", options: under(expanding), edits: true, inForce: declares},
 		}},
@@ -74,6 +77,10 @@ func (b *bench) layers(ctx context.Context) error {
 	heading(fmt.Sprintf("Layers: one request at a time, and %d connections", connections),
 		"traffic", "Caddy", "CPU, ms", "added CPU, ms", "requests/s", "ratio to bare", "Caddy's processor, µs",
 		"ratio to bare")
+	b.leastBinary = filepath.Join(b.dir, "least")
+	if err := caddy.BuildCommand(ctx, ".", "./bench/least", b.leastBinary); err != nil {
+		return err
+	}
 	for i, c := range crews(b.policies[0]) {
 		if err := b.crew(ctx, &c, filepath.Join(b.dir, fmt.Sprint("layers ", i))); err != nil {
 			return err
@@ -158,14 +165,17 @@ func (b *bench) startLayer(ctx context.Context, l *layer, twice bool, dir string
 }
 
 func (b *bench) startLayerAt(ctx context.Context, l *layer, dir, upstream string) (*target, error) {
-	directive := ""
+	binary, directive := b.binary, ""
+	if l.least {
+		binary, directive = b.leastBinary, "least"
+	}
 	if l.options != "" {
 		directive = "llm_cache {\n\t\t" + l.options + "\n\t}"
 	}
 	if l.proxy != "" {
 		upstream += " {\n\t\t" + l.proxy + "\n\t}"
 	}
-	t, err := startCaddy(ctx, b.binary, dir, l.name, directive, "", upstream)
+	t, err := startCaddy(ctx, binary, dir, l.name, directive, "", upstream)
 	if err == nil {
 		t.edits = l.edits
 	}

@@ -46,21 +46,22 @@ import (
 
 // bench is one run of the program.
 type bench struct {
-	binary   string
-	before   string // an older binary, for the regress table
-	dir      string // temporary files
-	model    string // of the compressor
-	profiles string // folder of profiles, empty for none
-	rounds   int
-	sessions int // of the live table
-	margin   float64
-	traffic  string // part of the names of the traffic to measure
-	policies []string
-	kinds    []string // of stores
-	only     []string
-	loads    []load
-	upstream *upstream
-	targets  []*target // the first is bare
+	binary      string
+	leastBinary string // of ./bench/least, for the layers table
+	before      string // an older binary, for the regress table
+	dir         string // temporary files
+	model       string // of the compressor
+	profiles    string // folder of profiles, empty for none
+	rounds      int
+	sessions    int // of the live table
+	margin      float64
+	traffic     string // part of the names of the traffic to measure
+	policies    []string
+	kinds       []string // of stores
+	only        []string
+	loads       []load
+	upstream    *upstream
+	targets     []*target // the first is bare
 }
 
 // load is a kind of traffic.

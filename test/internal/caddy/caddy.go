@@ -27,10 +27,15 @@ import (
 
 // Build builds cmd/caddy of the module in the folder root into the file out.
 func Build(ctx context.Context, root, out string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", out, "./cmd/caddy")
+	return BuildCommand(ctx, root, "./cmd/caddy", out)
+}
+
+// BuildCommand does the same with another command.
+func BuildCommand(ctx context.Context, root, command, out string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", out, command)
 	cmd.Dir = root
 	if b, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build ./cmd/caddy: %w\n%s", err, b)
+		return fmt.Errorf("build %s: %w\n%s", command, err, b)
 	}
 	return nil
 }

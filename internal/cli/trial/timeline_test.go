@@ -5,6 +5,7 @@ package trial
 
 import (
 	"bytes"
+	"errors"
 	"math"
 	"reflect"
 	"strings"
@@ -216,5 +217,25 @@ func TestExplain(t *testing.T) {
 		if !tl.Steps[0].Prompt || tl.Steps[1].Prompt || tl.Steps[0].Continued || !tl.Steps[1].Continued {
 			t.Errorf("%s: %+v", profile, tl.Steps[:2])
 		}
+	}
+}
+
+// Explain replays with the need model of its options, as a replay does.
+func TestExplainNeed(t *testing.T) {
+	conversations, err := recording.Find("testdata/traces/gardener-11111111-p1.jsonl",
+		"testdata/traces/gardener-11111111-p2.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	o := Options{
+		Profiles: []string{"anthropic-5m"}, Policies: []pipeline.Policy{pipeline.CostAware},
+		Need: func(*recording.Conversation) (*pipeline.NeedModel, error) {
+			asked++
+			return nil, errOther
+		},
+	}
+	if _, err := Explain(t.Context(), conversations[0], o); !errors.Is(err, errOther) || asked != 1 {
+		t.Errorf("a failing need model: got %v after %d calls, want %v", err, asked, errOther)
 	}
 }

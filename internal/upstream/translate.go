@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -206,7 +207,7 @@ func (t *translation) asked(out *translate.Outgoing, query string) *translate.An
 	a := &translate.Answering{
 		Stream: out.Stream, Usage: out.IncludeUsage, Names: out.Names, Stop: out.Stop, Empty: out.Empty,
 		BufferCalls: t.p.buffers(), JoinCalls: t.p.JoinCalls, Created: time.Now().Unix(),
-		Seed:  strconv.FormatUint(xxhash.Sum64(out.Body), 36),
+		Seed:  sync.OnceValue(func() string { return strconv.FormatUint(xxhash.Sum64(out.Body), 36) }),
 		Array: t.from.Array(out.Stream, query),
 	}
 	a.InlineThinking = !t.p.Official()

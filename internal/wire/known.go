@@ -111,6 +111,9 @@ func hashBlocks(blocks []Block) Hash {
 // Chain returns the blocks of the messages section, in order.
 func (k *Known) Chain() []Block { return k.blocks[k.nSystem:] }
 
+// Messages returns a hash of the bytes of each message, in order. The hashes differ between processes.
+func (k *Known) Messages() []uint64 { return k.raw }
+
 // Tools returns a hash of the tool definitions, zero for none.
 func (k *Known) Tools() Hash { return hashBlocks(k.blocks[:k.nTools]) }
 

@@ -35,14 +35,14 @@ type objectMember struct {
 }
 
 // ReadObject reads the members of a JSON object. A view of the same bytes, nil for none, saves
-// scanning the messages again. It returns [ErrNotObject] if raw is not an object.
+// scanning the messages and the tools again. It returns [ErrNotObject] if raw is not an object.
 func ReadObject(raw []byte, known *View) (o Object, err error) {
 	o = Object{raw: raw, members: make([]objectMember, 0, 16)}
 	m := rawjson.Walk(raw, 0)
 	for m.Next() {
 		key := int32(m.From) + 1
 		member := objectMember{from: m.From, key: rawjson.Span{Start: key, End: key + int32(len(m.Key))}}
-		if end := known.endOfMessages(raw, m.At); end > 0 {
+		if end := max(known.endOfMessages(raw, m.At), known.endOfTools(raw, m.At)); end > 0 {
 			member.value, m.At = rawjson.Span{Start: int32(m.At), End: int32(end)}, end
 		} else if member.value = m.Skip(); m.Bad {
 			break
@@ -69,6 +69,28 @@ func (v *View) endOfMessages(raw []byte, at int) int {
 		return 0
 	}
 	return end + 1
+}
+
+// endOfTools returns the index after the list of tools at index at, or 0 if the list is elsewhere or has elements that
+// are no blocks.
+func (v *View) endOfTools(raw []byte, at int) int {
+	if v == nil || v.Tools == 0 || len(raw) != len(v.Raw) || &raw[0] != &v.Raw[0] || raw[at] != '[' {
+		return 0
+	}
+	for i := range v.Blocks[:v.Tools] {
+		span := v.Blocks[i].Span
+		if rawjson.SkipSpace(raw, at+1) != int(span.Start) {
+			return 0
+		}
+		at = rawjson.SkipSpace(raw, int(span.End))
+		if i < v.Tools-1 && (at == len(raw) || raw[at] != ',') {
+			return 0
+		}
+	}
+	if at == len(raw) || raw[at] != ']' {
+		return 0
+	}
+	return at + 1
 }
 
 // Extended returns the view of a body with further members at its end, which it does not describe.

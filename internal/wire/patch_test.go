@@ -56,16 +56,24 @@ func TestPatch(t *testing.T) {
 	}
 }
 
-// A view of the body saves scanning the messages and does not change the result.
+// A view of the body saves scanning the messages and the tools and does not change the result.
 func TestObjectOfView(t *testing.T) {
 	for _, body := range []string{
 		`{"model":"m","messages":[{"role":"user","content":"[1]"}],"stream":true}`,
 		`{ "messages" : [ {"role":"user","content":[{"type":"text","text":"]"}]} , {"role":"assistant","content":"ok"} ] ,` +
 			` "model":"m" }`,
 		`{"tools":[{"name":"t"}],"messages":[{"role":"user","content":"a"}],"metadata":{"messages":[{"role":"user"}]}}`,
+		`{"tools": [ {"name":"t"} , {"type":"function","function":{"name":"]"}}],"messages":[{"role":"user","content":"a"}]}`,
+		`{"tools":[{"name":"t"}],"model":"m","tools":[{"name":"u"}],"messages":[]}`,
+		`{"tools":[{"name":"t"}],"functions":[{"name":"u"}],"messages":[{"role":"user","content":"a"}]}`,
+		`{"tools":[{"name":"t"},null,{"name":"u"}],"input":"a"}`,
+		`{"tools":[{"type":"function","name":"t"},{"type":"namespace","name":"n","tools":[{"type":"function","name":"u"}]}],` +
+			`"model":"m","input":"a"}`,
+		`{"tools":[{"functionDeclarations":[{"name":"t"},{"name":"u"}]}],"contents":[{"role":"user","parts":[{"text":"a"}]}]}`,
 	} {
-		compareToView(t, Anthropic, []byte(body))
-		compareToView(t, OpenAIChat, []byte(body))
+		for _, format := range Formats() {
+			compareToView(t, format, []byte(body))
+		}
 	}
 	v, err := Parse(Anthropic, []byte(`{"messages":[{"role":"user","content":"a"}]}`), nil)
 	if err != nil {
@@ -96,6 +104,7 @@ func compareToView(t *testing.T, format Format, body []byte) {
 func FuzzObjectOfView(f *testing.F) {
 	f.Add(`{"model":"m","messages":[{"role":"user","content":"a"}]}`)
 	f.Add(`{"model":"m","input":[{"role":"user","content":"a"},{"type":"compaction"}]}`)
+	f.Add(`{"tools":[{"name":"t"},{"name":"u"}],"model":"m","messages":[]}`)
 	f.Add(`{"contents":[{"role":"user","parts":[{"text":"a"}]}]}`)
 	f.Fuzz(func(t *testing.T, body string) {
 		for _, format := range Formats() {

@@ -55,6 +55,8 @@ type Conversation struct {
 	Ahead bool
 	// Holdout has prompts compared and not changed, as Observe does for all conversations.
 	Holdout bool
+	// View is the client's request, nil if it was not parsed.
+	View *wire.View
 }
 
 // overlaying applies the overlay in the upstream's format: after the translation, before the changes for the
@@ -143,8 +145,12 @@ func (o *overlaying) begin(r *http.Request, body []byte) (*overlay.Transaction, 
 	if o.Holdout {
 		rules = overlay.Switches{}
 	}
+	view := httpx.View(r, o.format)
+	if view == nil && o.View != nil && o.View.Format == o.format && httpx.Same(body, o.View.Raw) {
+		view = o.View
+	}
 	return o.Store.Begin(c, overlay.Request{
-		Format: o.format, Body: body, Rules: rules, Markers: o.Upstream.KeepsMarkers(), At: o.Now(),
+		Format: o.format, Body: body, View: view, Rules: rules, Markers: o.Upstream.KeepsMarkers(), At: o.Now(),
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -79,6 +80,7 @@ type ending struct {
 }
 
 func (k *work) run(log *zap.Logger, next caddyhttp.Handler, r *http.Request) {
+	growStack()
 	var err error
 	defer func() {
 		p := recover()
@@ -92,6 +94,15 @@ func (k *work) run(log *zap.Logger, next caddyhttp.Handler, r *http.Request) {
 		k.wake()
 	}()
 	err = next.ServeHTTP(k, r)
+}
+
+// growStack gives a new goroutine the stack that the handlers behind need. Otherwise the stack would be copied several
+// times, each time with more frames.
+//
+//go:noinline
+func growStack() {
+	var frame [16 << 10]byte
+	runtime.KeepAlive(&frame)
 }
 
 func (k *work) wake() {

@@ -154,7 +154,7 @@ func (l *Local) Open(s *feature.Site) (*feature.Part, error) {
 		layers["overlay"] = func(next caddyhttp.Handler, r *feature.Request) caddyhttp.Handler {
 			return p.overlay.Layer(next, r.Format, local.Conversation{
 				Session: r.Session, Tenant: r.Tenant, Ahead: r.Purpose == feature.Folding,
-				Holdout: r.Edit != nil && r.Edit.Holdout(),
+				Holdout: r.Edit != nil && r.Edit.Holdout(), View: r.View,
 			})
 		}
 	}

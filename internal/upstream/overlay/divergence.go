@@ -57,22 +57,20 @@ type piece struct {
 
 func piecesOf(v *wire.View, markers bool) []piece {
 	all := make([]piece, 0, v.System+len(v.Messages))
-	var h maphash.Hash
-	add := func(span rawjson.Span, blocks []wire.Block, section wire.Section, role wire.Role) {
-		h.SetSeed(seed)
-		// A moved marker is no divergence: blocks' hashes ignore markers.
-		if markers {
-			for i := range blocks {
-				_, _ = h.Write(blocks[i].Hash[:])
-			}
-		} else {
-			_, _ = h.Write(v.Bytes(span))
-		}
-		all = append(all, piece{h.Sum64(), int32(span.Len()), section, role})
+	add := func(span rawjson.Span, hash uint64, section wire.Section, role wire.Role) {
+		all = append(all, piece{hash, int32(span.Len()), section, role})
 	}
 	for i := range v.Blocks[:v.System] {
-		add(v.Blocks[i].Span, v.Blocks[i:i+1], v.Blocks[i].Section, wire.RoleNone)
+		b := &v.Blocks[i]
+		hash := uint64(0)
+		if markers {
+			hash = hashBlocks(v.Blocks[i : i+1])
+		} else {
+			hash = maphash.Bytes(seed, v.Bytes(b.Span))
+		}
+		add(b.Span, hash, b.Section, wire.RoleNone)
 	}
+	hashes := v.Known().Messages()
 	leading := v.Traits().SystemInMessages
 	for i := range v.Messages {
 		m := &v.Messages[i]
@@ -80,9 +78,23 @@ func piecesOf(v *wire.View, markers bool) []piece {
 		if leading = leading && m.Role == wire.RoleSystem; leading {
 			section = wire.SectionSystem
 		}
-		add(m.Span, v.Blocks[m.First:m.End], section, m.Role)
+		hash := hashes[i]
+		if markers {
+			hash = hashBlocks(v.Blocks[m.First:m.End])
+		}
+		add(m.Span, hash, section, m.Role)
 	}
 	return all
+}
+
+// hashBlocks returns a hash that ignores markers, as a moved marker is no divergence.
+func hashBlocks(blocks []wire.Block) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	for i := range blocks {
+		_, _ = h.Write(blocks[i].Hash[:])
+	}
+	return h.Sum64()
 }
 
 func (x *Transaction) compare() {

@@ -30,6 +30,12 @@ type draft struct {
 
 	before []*conversation // the session's conversations
 	first  []pin           // texts of the opening user messages
+
+	messages []clientMessage
+	// unchanged is the number of leading messages that the conversation same has sent before, in the same bytes and
+	// under the same rules. It is 0 unless these have an answer.
+	unchanged int
+	same      *conversation
 }
 
 // value is a JSON value that replaces a span.
@@ -49,7 +55,31 @@ func newDraft(v *wire.View, q Request, before []*conversation) *draft {
 		}
 	}
 	d.first = d.pins(d.opening(), true)
+	d.recognize()
 	return d
+}
+
+// recognize finds the conversation with the most messages that come unchanged.
+func (d *draft) recognize() {
+	hashes := d.v.Known().Messages()
+	d.messages, d.same = make([]clientMessage, len(hashes)), new(conversation)
+	for i, h := range hashes {
+		d.messages[i].hash = h
+	}
+	for _, l := range d.before {
+		if l.format != d.q.Format || l.rules != d.q.Rules || l.markers != d.q.Markers || l.leading != d.leading {
+			continue
+		}
+		n := 0
+		for n < min(len(hashes), len(l.messages)) && hashes[n] == l.messages[n].hash {
+			n++
+		}
+		// The places of surroundings are found anew until an answer ends the opening messages.
+		if n > d.unchanged && n > d.openTo() {
+			d.unchanged, d.same = n, l
+		}
+	}
+	copy(d.messages, d.same.messages[:d.unchanged])
 }
 
 func (d *draft) sizeOfPrefix() (n int) {
@@ -72,10 +102,6 @@ func (d *draft) plan(share func(*base) *base, m matched, next *conversation) err
 	if m.conversation != nil {
 		known = m.conversation.tools
 	}
-	now, ok := toolsOf(d.v, known)
-	if !ok {
-		now = nil
-	}
 	system := d.system()
 	pins, first := d.pins(system, false), d.first
 	next.base = nil
@@ -91,6 +117,12 @@ func (d *draft) plan(share func(*base) *base, m matched, next *conversation) err
 			}
 		}
 	}
+	now, ok := known, true
+	if same := next.base != nil && d.offers(known); !same {
+		if now, ok = toolsOf(d.v, known); !ok {
+			now = nil
+		}
+	}
 	if next.base == nil {
 		next.base = share(&base{system: clonePins(pins), tools: keep(now, nil)})
 		known = next.base.tools
@@ -104,7 +136,7 @@ func (d *draft) plan(share func(*base) *base, m matched, next *conversation) err
 	if ok && d.v.Tools > 0 {
 		d.tools(known, now, notes, m, next, &add)
 	}
-	d.messages(m, notes, &add, next)
+	d.edit(m, notes, &add, next)
 	return d.build()
 }
 
@@ -315,16 +347,36 @@ func (d *draft) tools(known, now []tool, notes []note, m matched, next *conversa
 			added = d.late(added, notes, add)
 		}
 		ordered = append(ordered, added...)
-		list := make([][]byte, len(ordered))
-		for i := range ordered {
-			list[i] = ordered[i].raw
-		}
-		span := rawjson.Span{Start: d.v.Blocks[0].Span.Start, End: d.v.Blocks[d.v.Tools-1].Span.End}
-		if raw := bytes.Join(list, []byte{','}); !bytes.Equal(raw, d.v.Bytes(span)) {
-			d.cuts = append(d.cuts, wire.Cut{Start: span.Start, End: span.End, With: raw})
-		}
+		d.list(ordered)
 	}
 	next.tools = keep(ordered, known)
+}
+
+// offers reports whether the request has these tools, in this order.
+func (d *draft) offers(known []tool) bool {
+	return slices.EqualFunc(d.v.Blocks[:d.v.Tools], known, func(b wire.Block, t tool) bool { return b.Hash == t.seen })
+}
+
+// list makes these tools the request's.
+func (d *draft) list(tools []tool) {
+	span := rawjson.Span{Start: d.v.Blocks[0].Span.Start, End: d.v.Blocks[d.v.Tools-1].Span.End}
+	rest, same := d.v.Bytes(span), true
+	for i := 0; i < len(tools) && same; i++ {
+		if i > 0 {
+			rest, same = bytes.CutPrefix(rest, []byte{','})
+		}
+		if same {
+			rest, same = bytes.CutPrefix(rest, tools[i].raw)
+		}
+	}
+	if same && len(rest) == 0 {
+		return
+	}
+	raw := make([][]byte, len(tools))
+	for i := range tools {
+		raw[i] = tools[i].raw
+	}
+	d.cuts = append(d.cuts, wire.Cut{Start: span.Start, End: span.End, With: bytes.Join(raw, []byte{','})})
 }
 
 // late adds undescribed tools to the note. It returns the tools for the list.

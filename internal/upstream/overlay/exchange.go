@@ -36,6 +36,8 @@ type Request struct {
 	Format wire.Format
 	// Body is not changed.
 	Body []byte
+	// View is the parsed Body, nil if it is not parsed yet.
+	View *wire.View
 	// Rules are the rules in force.
 	Rules Switches
 	// Markers reports that cache_control goes upstream.
@@ -71,8 +73,7 @@ type Transaction struct {
 // Begin applies the overlay to a request. A request with an error is forwarded unmodified.
 func (s *Store) Begin(c Conversation, q Request) (*Transaction, error) {
 	all := s.conversationsOf(c.Session)
-	// Nearly all messages were parsed for the previous request.
-	v, err := wire.Parse(q.Format, q.Body, recall(all, func(l *conversation) *wire.Known { return l.known }))
+	v, known, err := parse(all, q)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +86,10 @@ func (s *Store) Begin(c Conversation, q Request) (*Transaction, error) {
 	}
 	links := d.links()
 	m := match(all, q.Format, v.OffersTools(), links)
-	next := &conversation{format: q.Format, tooled: v.OffersTools(), chain: links, known: v.Known()}
+	next := &conversation{
+		format: q.Format, tooled: v.OffersTools(), rules: q.Rules, markers: q.Markers, leading: d.leading, chain: links,
+		known: known, messages: d.messages,
+	}
 	x := &Transaction{Body: q.Body, store: s, conversation: c, before: m.conversation, next: next, at: q.At}
 	if m.continues {
 		x.replaces = m.conversation
@@ -120,6 +124,21 @@ func (s *Store) Begin(c Conversation, q Request) (*Transaction, error) {
 	x.View = out
 	x.compare()
 	return x, nil
+}
+
+// parse returns the view of a request, and what the next request needs of it: nothing if the request comes with
+// a view, as the next one will.
+func parse(all []*conversation, q Request) (*wire.View, *wire.Known, error) {
+	if q.View != nil {
+		v := *q.View // the draft may replace the list of blocks
+		return &v, nil, nil
+	}
+	// Nearly all messages were parsed for the previous request.
+	v, err := wire.Parse(q.Format, q.Body, recall(all, func(l *conversation) *wire.Known { return l.known }))
+	if err != nil {
+		return nil, nil, err
+	}
+	return v, v.Known(), nil
 }
 
 // Accept records that the upstream has accepted the request, which makes its base available to others.
@@ -239,9 +258,9 @@ func common(a, b []link) int {
 
 // links are the messages after the system text, without surroundings in the opening user messages.
 func (d *draft) links() []link {
-	links := make([]link, 0, len(d.v.Messages)-d.leading)
+	links := append(make([]link, 0, len(d.v.Messages)-d.leading), d.same.chain[:max(d.unchanged-d.leading, 0)]...)
 	opening, openTo := d.first, d.openTo()
-	for i := d.leading; i < len(d.v.Messages); i++ {
+	for i := d.leading + len(links); i < len(d.v.Messages); i++ {
 		m := &d.v.Messages[i]
 		// Most messages have one block, and need no further hash.
 		if i >= openTo && m.End == m.First+1 {
@@ -261,7 +280,12 @@ func (d *draft) links() []link {
 			}
 			texts, shapes = append(texts, text[:]...), append(shapes, shape[:]...)
 		}
-		links = append(links, link{hashOf(texts), hashOf(shapes), m.Role})
+		hash := hashOf(texts)
+		shape := hash
+		if i < openTo {
+			shape = hashOf(shapes)
+		}
+		links = append(links, link{hash, shape, m.Role})
 	}
 	return links
 }

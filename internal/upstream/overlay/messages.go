@@ -20,7 +20,8 @@ type tail struct {
 	open         bool
 }
 
-func (d *draft) messages(m matched, notes []note, add *note, next *conversation) {
+// edit edits the messages one after another.
+func (d *draft) edit(m matched, notes []note, add *note, next *conversation) {
 	var to tail
 	last := len(d.v.Messages) - 1
 	next.notes = notes
@@ -31,14 +32,13 @@ func (d *draft) messages(m matched, notes []note, add *note, next *conversation)
 		case msg.Role == wire.RoleSystem && d.q.Rules.SystemMessages:
 			to = d.fold(i, to)
 		case msg.Role == wire.RoleAssistant:
-			d.form(i)
+			d.normalize(i)
 			d.exact(i, at, m, next)
 			to = tail{}
 		case msg.Role == wire.RoleSystem:
 			to = tail{}
 		default:
-			d.form(i)
-			d.uncount(i)
+			d.normalize(i)
 			to = d.end(i)
 		}
 		for _, n := range notes {
@@ -106,6 +106,20 @@ func (d *draft) fold(i int, to tail) tail {
 	// following messages are not known when it is first sent.
 	d.fresh[i] = texts
 	return tail{fresh: i, open: true}
+}
+
+// normalize applies the rules for forms and token counters to a message.
+func (d *draft) normalize(i int) {
+	// These rules depend on nothing but the message.
+	if i < d.unchanged && d.messages[i].plain {
+		return
+	}
+	before := len(d.values) + len(d.cuts)
+	d.form(i)
+	if d.v.Messages[i].Role != wire.RoleAssistant {
+		d.uncount(i)
+	}
+	d.messages[i].plain = i >= d.openTo() && len(d.values)+len(d.cuts) == before
 }
 
 // form writes a content of one text as a string.

@@ -171,10 +171,21 @@ type link struct {
 	role        wire.Role
 }
 
+// clientMessage is a client's message: a hash of its bytes, and whether its form stays or it has a token counter.
+type clientMessage struct {
+	hash  uint64
+	plain bool
+}
+
 // conversation is immutable: each request makes a new one.
 type conversation struct {
-	format wire.Format
-	tooled bool // its requests have tools
+	format  wire.Format
+	tooled  bool // its requests have tools
+	rules   Switches
+	markers bool
+	leading int // leading system messages (openai_chat)
+	// messages are those of the last request, with the leading ones.
+	messages []clientMessage
 	// base is the beginning; tools are those of the base, and later ones.
 	base  *base
 	tools []tool
@@ -188,7 +199,8 @@ type conversation struct {
 	// sent are the pieces of the last prompt, prompt its length with the answer in tokens.
 	sent   []piece
 	prompt int64
-	// known is the client's last request, parsed, shown its overlaid form.
+	// known is the client's last request, parsed, shown its overlaid form. Either is nil if the request came with
+	// a view.
 	known, shown *wire.Known
 
 	estimated   bool
@@ -199,7 +211,7 @@ type conversation struct {
 // Size is the approximate memory of the conversation, in bytes.
 func (l *conversation) Size() int {
 	// The base counts in full, since other conversations that share it may be forgotten first.
-	n := 400 + l.base.size() + len(l.chain)*40 + len(l.sent)*24 + len(l.divergences)*64
+	n := 400 + l.base.size() + len(l.chain)*40 + len(l.messages)*16 + len(l.sent)*24 + len(l.divergences)*64
 	for i, k := range [...]*wire.Known{l.known, l.shown} {
 		if k != nil && (i == 0 || k != l.known) {
 			n += k.Size()

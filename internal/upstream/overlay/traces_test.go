@@ -8,8 +8,10 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -155,35 +157,66 @@ func FuzzBegin(f *testing.F) {
 	})
 }
 
+// BenchmarkBegin measures the next request of a growing conversation of about 200 KB, a sixth of it tools.
 func BenchmarkBegin(b *testing.B) {
 	for name, counter := range map[string]string{
 		"unchanged": "",
+		"parsed":    "",
 		"edited":    `,{"role":"system","content":"<total_tokens>9 tokens left</total_tokens>"}`,
 	} {
 		b.Run(name, func(b *testing.B) {
-			var body bytes.Buffer
-			body.WriteString(`{"model":"m","messages":[{"role":"system","content":"S"},{"role":"user","content":"Hi"}`)
-			for range 200 {
-				body.WriteString(`,{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function",` +
-					`"function":{"name":"A","arguments":"{\"x\":1}"}}]},{"role":"tool","tool_call_id":"1","content":"`)
-				body.Write(bytes.Repeat([]byte("a line of a file\\n"), 60))
-				body.WriteString(`"}` + counter)
+			bodies := growing(160<<10, 32, counter)
+			views := make([]*wire.View, len(bodies))
+			for i := range views {
+				if name == "parsed" {
+					views[i], _ = wire.Parse(wire.OpenAIChat, bodies[i], nil)
+				}
 			}
-			body.WriteString(`],"tools":[{"type":"function","function":{"name":"A","parameters":{}}}]}`)
-			store := overlay.NewStore(lru.NewPool[string](overlay.DefaultMemory), nil)
-			q := overlay.Request{Format: wire.OpenAIChat, Body: body.Bytes(), Rules: overlay.LocalServer, At: time.Now()}
-			b.SetBytes(int64(body.Len()))
+			var store *overlay.Store
+			b.SetBytes(int64(len(bodies[0])))
 			b.ReportAllocs()
-			for b.Loop() {
+			for i := 0; b.Loop(); i++ {
+				step := i % len(bodies)
+				q := overlay.Request{
+					Format: wire.OpenAIChat, Body: bodies[step], View: views[step], Rules: overlay.LocalServer, At: time.Now(),
+				}
+				if step == 0 {
+					b.StopTimer()
+					store = overlay.NewStore(lru.NewPool[string](overlay.DefaultMemory), nil)
+				}
 				x, err := store.Begin(overlay.Conversation{Session: "s"}, q)
-				if err != nil || x.Edited != (counter != "") {
-					b.Fatal(x.Edited, err)
+				if err != nil || x.Edited != (counter != "") || step > 0 && x.Common < 0.9 {
+					b.Fatal(x.Edited, x.Common, err)
 				}
 				x.Commit(&wire.Turn{Done: true}, false)
 				if x.Edited {
 					reuse.Recycle(x.Body)
 				}
+				if step == 0 {
+					b.StartTimer()
+				}
 			}
 		})
 	}
+}
+
+// growing returns the requests of a conversation in chat completions. The first one has the given size, without
+// the tools. Each result is followed by the messages end.
+func growing(size, steps int, end string) (bodies [][]byte) {
+	var tools, messages bytes.Buffer
+	for i := range 17 {
+		fmt.Fprintf(&tools, `,{"type":"function","function":{"name":"tool_%d","description":%q,"parameters":{"type":"object",`+
+			`"properties":{"path":{"type":"string"}},"required":["path"]}}}`, i, strings.Repeat("what the tool does ", 100))
+	}
+	messages.WriteString(`{"model":"m","messages":[{"role":"system","content":"You are an agent."},` +
+		`{"role":"user","content":"Find out why the build fails."}`)
+	for i := 0; len(bodies) < steps; i++ {
+		fmt.Fprintf(&messages, `,{"role":"assistant","content":"Reading on.","tool_calls":[{"id":"call_%d","type":"function",`+
+			`"function":{"name":"tool_0","arguments":"{\"path\":\"src/file_%d.go\"}"}}]},{"role":"tool",`+
+			`"tool_call_id":"call_%d","content":"%s"}%s`, i, i, i, strings.Repeat(`a line of a file\n`, 60+i%5*80), end)
+		if messages.Len() >= size {
+			bodies = append(bodies, fmt.Appendf(nil, `%s],"tools":[%s],"stream":true}`, &messages, tools.Bytes()[1:]))
+		}
+	}
+	return bodies
 }

@@ -4,6 +4,8 @@
 package openaichat
 
 import (
+	"slices"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/openai"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
@@ -96,13 +98,15 @@ func (r reader) request(body rawjson.Value) error {
 }
 
 func (r reader) tools(v rawjson.Value) error {
+	// Agents' definitions have about 1 KB each.
+	r.Request.Tools = slices.Grow(r.Request.Tools, min(len(v)>>10, 64))
 	for i, t := range r.Elements(v) {
 		r.Enter("tools", i)
-		tool := translate.Tool{Cache: t.Member("cache_control").Used()}
 		r.DropOthers(t, "type", "function", "custom", "cache_control")
-		switch t.Member("type").Str() {
+		tool := translate.Tool{Cache: r.Member(t, "cache_control").Used()}
+		switch r.Member(t, "type").Str() {
 		case "function", "":
-			for key, m := range t.Member("function").Members() {
+			for key, m := range r.Members(r.Member(t, "function")) {
 				switch key {
 				case "name":
 					tool.Name = m.Str()
@@ -117,7 +121,7 @@ func (r reader) tools(v rawjson.Value) error {
 				}
 			}
 		case "custom":
-			c := t.Member("custom")
+			c := r.Member(t, "custom")
 			tool.Custom, tool.Name = true, r.Member(c, "name").Str()
 			tool.Description, tool.Format = r.Member(c, "description").Text(), r.Member(c, "format").Used()
 		default:

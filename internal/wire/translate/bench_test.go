@@ -76,3 +76,42 @@ func BenchmarkConvertTurns(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkConvertGrowing converts the next request of a growing conversation of about 200 KB, a sixth of it tools.
+func BenchmarkConvertGrowing(b *testing.B) {
+	var tools, messages strings.Builder
+	for i := range 17 {
+		fmt.Fprintf(&tools, `,{"type":"function","function":{"name":"tool_%d","description":%q,"parameters":{"type":"object",`+
+			`"properties":{"path":{"type":"string"}},"required":["path"]}}}`, i, strings.Repeat("what the tool does ", 100))
+	}
+	messages.WriteString(`{"model":"m","messages":[{"role":"system","content":"You are an agent."},` +
+		`{"role":"user","content":"Find out why the build fails."}`)
+	var bodies [][]byte
+	for i := 0; len(bodies) < 32; i++ {
+		fmt.Fprintf(&messages, `,{"role":"assistant","content":"Reading on.","tool_calls":[{"id":"call_%d","type":"function",`+
+			`"function":{"name":"tool_0","arguments":"{\"path\":\"src/file_%d.go\"}"}}]},{"role":"tool",`+
+			`"tool_call_id":"call_%d","content":"%s"}`, i, i, i, strings.Repeat(`a line of a file\n`, 60+i%5*80))
+		if messages.Len() >= 160<<10 {
+			bodies = append(bodies, []byte(messages.String()+`],"tools":[`+tools.String()[1:]+`],"stream":true}`))
+		}
+	}
+	b.ReportAllocs()
+	var turns *translate.Turns
+	for i := 0; b.Loop(); i++ {
+		if i %= len(bodies); i == 0 {
+			turns = nil
+			b.StopTimer()
+		}
+		out, err := translate.Convert(wire.OpenAIChat, wire.Anthropic, translate.Incoming{
+			Body: bodies[i], Path: "/v1/chat/completions", Turns: turns, Remember: true,
+		}, translate.Options{Official: true})
+		if err != nil || out.Turns == nil {
+			b.Fatal(out, err)
+		}
+		turns = out.Turns
+		reuse.Recycle(out.Body)
+		if i == 0 {
+			b.StartTimer()
+		}
+	}
+}

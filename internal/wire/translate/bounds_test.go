@@ -77,7 +77,7 @@ func TestBounds(t *testing.T) {
 				continue
 			}
 			t.Run(string(from)+" to "+string(to), func(t *testing.T) {
-				s := translate.NewStream(from, to, &translate.Answering{Stream: true, Seed: "s", BufferCalls: true})
+				s := translate.NewStream(from, to, &translate.Answering{Stream: true, Seed: seed, BufferCalls: true})
 				drive(t, from, 3*translate.MaxBuffered, s.Feed)
 				if !s.Ended() {
 					t.Error("an answer without an end is kept")
@@ -178,7 +178,7 @@ func TestManySealedThoughts(t *testing.T) {
 // TestManyCallsOfAnAnswer: each of many calls keeps its id and gets the arguments of its index.
 func TestManyCallsOfAnAnswer(t *testing.T) {
 	s := translate.NewStream(wire.OpenAIChat, wire.Anthropic, &translate.Answering{
-		Stream: true, Seed: "s",
+		Stream: true, Seed: seed,
 		BufferCalls: true,
 	})
 	chunk := func(calls string) string {

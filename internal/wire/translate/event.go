@@ -141,6 +141,7 @@ type Answering struct {
 	Array bool
 	// Created is the time of the answer, in seconds since 1970, for formats with a creation time.
 	Created int64
-	// Seed is mixed into generated ids. Equal seeds give equal ids.
-	Seed string
+	// Seed returns a text that is mixed into generated ids; nil for none. Equal seeds give equal ids. Most answers
+	// need no generated id, so that a seed may be costly.
+	Seed func() string
 }

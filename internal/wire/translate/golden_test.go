@@ -112,7 +112,7 @@ func goldenAnswer(t *testing.T, in map[string]*golden.Section, args []string) st
 		}
 		return goldenFailure(translate.ReadFailure(wire.Format(f.Args[0]), status, []byte(golden.Compact(f.Text))), to)
 	}
-	asked := translate.Answering{Seed: "s"}
+	asked := translate.Answering{Seed: seed}
 	for _, arg := range args[1:] {
 		name, value, _ := strings.Cut(arg, "=")
 		switch name {

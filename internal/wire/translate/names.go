@@ -31,11 +31,15 @@ type Names struct {
 	changes []ToolName
 }
 
-func newNames(to wire.Format, limit int) *Names {
+// newNames returns no names, with room for n.
+func newNames(to wire.Format, limit, n int) *Names {
 	if limit <= 0 {
 		limit = dialectOf(to).rules.NameLimit
 	}
-	return &Names{limit: limit, dots: dialectOf(to).rules.Dots, out: map[ToolName]string{}, back: map[string]ToolName{}}
+	return &Names{
+		limit: limit, dots: dialectOf(to).rules.Dots, out: make(map[ToolName]string, n), back: make(map[string]ToolName, n),
+		changes: make([]ToolName, 0, n),
+	}
 }
 
 // Client returns the client's tool for an upstream name.

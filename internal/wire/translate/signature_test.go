@@ -214,7 +214,7 @@ func TestSignatureOfText(t *testing.T) {
 						}
 						data = streamed(append(events, answer(`,"finishReason":"STOP"`))...)
 					}
-					out, _ := run(wire.Gemini, client, translate.Answering{Stream: stream, Seed: "s"}, []byte(data))
+					out, _ := run(wire.Gemini, client, translate.Answering{Stream: stream, Seed: seed}, []byte(data))
 					back := convert(t, client, wire.Gemini, sentBack(t, client, stream, out), "gemini-3.1-pro",
 						translate.Options{Official: true})
 					said := gjson.GetBytes(back.Body, `contents.#(role=="model").parts`)

@@ -23,7 +23,7 @@ func TestCutStreams(t *testing.T) {
 			}
 			for _, client := range translate.Formats() {
 				for _, stream := range []bool{true, false} {
-					asked := translate.Answering{Stream: stream, Usage: true, Seed: "s"}
+					asked := translate.Answering{Stream: stream, Usage: true, Seed: seed}
 					upstream, trimmed := wire.Format(in.Args[0]), strings.TrimRight(in.Text, "\n")
 					want, _ := run(upstream, client, asked, []byte(in.Text))
 					if got, _ := run(upstream, client, asked, []byte(trimmed)); !bytes.Equal(got, want) {
@@ -53,7 +53,7 @@ func TestUnmarkedCalls(t *testing.T) {
 		end := strings.LastIndex(strings.TrimSpace(all), "\n\n") + 2
 		for _, client := range translate.Formats() {
 			for _, buffer := range []bool{false, true} {
-				asked := translate.Answering{Stream: true, Usage: true, Seed: "s", BufferCalls: buffer}
+				asked := translate.Answering{Stream: true, Usage: true, Seed: seed, BufferCalls: buffer}
 				out, s := run(upstream, client, asked, []byte(all[:end]))
 				want, _ := run(upstream, client, asked, []byte(all))
 				if !s.Ended() || string(out) != string(want) {

@@ -142,7 +142,9 @@ func (f *Flow) answerID(id string) string {
 // Invent returns a generated id. It is the same for the same request and number.
 func (f *Flow) Invent(prefix string, n int) string {
 	h := fnv.New128a()
-	_, _ = h.Write([]byte(f.Asked.Seed))
+	if f.Asked.Seed != nil {
+		_, _ = h.Write([]byte(f.Asked.Seed()))
+	}
 	_, _ = h.Write([]byte(f.named))
 	_, _ = h.Write(strconv.AppendInt(nil, int64(n), 10))
 	return prefix + "_" + base64.RawURLEncoding.EncodeToString(h.Sum(nil))

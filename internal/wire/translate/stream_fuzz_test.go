@@ -27,7 +27,7 @@ func FuzzStream(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, from, to uint8, cut uint16, stream, buffer bool) {
 		source, client := translate.Formats()[int(from)%len(translate.Formats())],
 			translate.Formats()[int(to)%len(translate.Formats())]
-		asked := translate.Answering{Stream: stream, Usage: cut%2 == 0, BufferCalls: buffer, Seed: "s"}
+		asked := translate.Answering{Stream: stream, Usage: cut%2 == 0, BufferCalls: buffer, Seed: seed}
 		if cut%5 == 0 {
 			asked.Stop = []string{"Done", "\n\n"}
 		}

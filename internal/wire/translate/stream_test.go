@@ -18,6 +18,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
+// seed is the seed of generated ids.
+func seed() string { return "s" }
+
 // run translates an answer, cut into pieces at the given places.
 func run(from, to wire.Format, asked translate.Answering, data []byte, cuts ...int) ([]byte, *translate.Stream) {
 	s := translate.NewStream(from, to, &asked)
@@ -352,7 +355,7 @@ func TestAnswers(t *testing.T) {
 						continue
 					}
 					t.Run(fmt.Sprintf("%s/%s/%v/%v", f.Name, to, stream, buffer), func(t *testing.T) {
-						asked := translate.Answering{Stream: stream, Usage: true, Seed: "s", BufferCalls: buffer}
+						asked := translate.Answering{Stream: stream, Usage: true, Seed: seed, BufferCalls: buffer}
 						out, s := run(f.Format, to, asked, f.Data)
 						if err := wellFormedOutput(to, stream, out); err != nil {
 							t.Fatalf("%v in\n%s", err, out)
@@ -368,7 +371,7 @@ func TestAnswers(t *testing.T) {
 							return
 						}
 						same(t, decoded(to, stream, out), want)
-						back, _ := run(to, f.Format, translate.Answering{Stream: stream, Usage: true, Seed: "s"}, out)
+						back, _ := run(to, f.Format, translate.Answering{Stream: stream, Usage: true, Seed: seed}, out)
 						if f.Format != to {
 							same(t, decoded(f.Format, stream, back), want)
 						}
@@ -402,7 +405,7 @@ func failed(t *testing.T, s *translate.Stream, to wire.Format, stream bool, out 
 func TestSplits(t *testing.T) {
 	for _, f := range answers.All(t) {
 		for _, to := range translate.Formats() {
-			asked := translate.Answering{Stream: true, Usage: true, Seed: "s"}
+			asked := translate.Answering{Stream: true, Usage: true, Seed: seed}
 			whole, _ := run(f.Format, to, asked, f.Data)
 			single := make([]int, len(f.Data))
 			for i := range single {
@@ -427,7 +430,7 @@ func TestSplitCharacters(t *testing.T) {
 		false: `{"id":"c1","model":"m","choices":[{"index":0,"message":{"role":"assistant",` + content,
 		true:  `data: {"id":"c1","model":"m","choices":[{"index":0,"delta":{` + content + "\n\ndata: [DONE]\n\n",
 	} {
-		out, _ := run(wire.OpenAIChat, wire.Anthropic, translate.Answering{Stream: stream, Seed: "s"}, []byte(data))
+		out, _ := run(wire.OpenAIChat, wire.Anthropic, translate.Answering{Stream: stream, Seed: seed}, []byte(data))
 		if turn := decoded(wire.Anthropic, stream, out); !utf8.Valid(out) || turn.Text != "Hi \uFFFD ok" {
 			t.Errorf("stream %t: got %q, want %q", stream, turn.Text, "Hi \uFFFD ok")
 		}

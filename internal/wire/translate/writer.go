@@ -52,7 +52,7 @@ type Writer struct {
 func newWriter(to wire.Format, q *Request, o Options, room int) *Writer {
 	w := &Writer{
 		To: to, dialect: dialectOf(to), Rules: &dialectOf(to).rules, Client: &dialectOf(q.Format).rules,
-		Request: q, Options: o, Names: newNames(to, o.NameLimit), Model: q.Model, dropped: maps.Clone(q.dropped),
+		Request: q, Options: o, Names: newNames(to, o.NameLimit, len(q.Tools)), Model: q.Model, dropped: maps.Clone(q.dropped),
 	}
 	if w.dropped == nil {
 		w.dropped = dropped{}

@@ -62,7 +62,7 @@ func piecesOf(v *wire.View, markers bool) []piece {
 	}
 	for i := range v.Blocks[:v.System] {
 		b := &v.Blocks[i]
-		hash := uint64(0)
+		var hash uint64
 		if markers {
 			hash = hashBlocks(v.Blocks[i : i+1])
 		} else {

@@ -148,7 +148,7 @@ func workOf(r *http.Request, tenant sessioncache.Tenant, body []byte) workKey {
 
 // follow copies the work's response to the client.
 func (l *rejoining) follow(w http.ResponseWriter, r *http.Request, k *work) error {
-	at, begun := 0, false
+	at, begun, unflushed := 0, false, false
 	defer func() { httpx.Tell(r.Context(), k.placeholders) }()
 	for {
 		part := k.after(at, begun)
@@ -163,18 +163,22 @@ func (l *rejoining) follow(w http.ResponseWriter, r *http.Request, k *work) erro
 			maps.Copy(w.Header(), part.header)
 			w.WriteHeader(part.status)
 		}
+		var err error
 		if len(part.bytes) > 0 {
-			n, err := w.Write(part.bytes)
+			var n int
+			n, err = w.Write(part.bytes)
 			at += n
 			k.took(at)
-			if err == nil && part.flush {
-				err = http.NewResponseController(w).Flush()
-			}
-			if err != nil {
-				// A failed write means that the client left.
-				k.detach(l.Grace, at > 0)
-				return err
-			}
+			unflushed = true
+		}
+		if err == nil && unflushed && part.flush { // the flush may come after the bytes were taken
+			err = http.NewResponseController(w).Flush()
+			unflushed = false
+		}
+		if err != nil {
+			// A failed write means that the client left.
+			k.detach(l.Grace, at > 0)
+			return err
 		}
 		switch {
 		case part.ended && part.panicked != nil:

@@ -80,6 +80,9 @@ var rawSeed = maphash.String(maphash.MakeSeed(), "raw")
 // rawHash hashes bytes. It is the only cost of a known conversation for each of its bytes.
 func rawHash(b []byte) uint64 { return xxh3.HashSeed(b, rawSeed) }
 
+// HashMessage returns the hash that [Known.Messages] has for a message with these bytes.
+func HashMessage(raw []byte) uint64 { return rawHash(raw) }
+
 // RestoreKnown returns a Known from a snapshot of an earlier process: the hashes and roles of the
 // blocks, the first of them tools, then the system section. Without positions and byte hashes it
 // recognises no message, so the next request is read in full.

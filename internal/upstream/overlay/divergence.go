@@ -5,6 +5,7 @@ package overlay
 
 import (
 	"hash/maphash"
+	"slices"
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
@@ -66,7 +67,7 @@ func piecesOf(v *wire.View, markers bool) []piece {
 		if markers {
 			hash = hashBlocks(v.Blocks[i : i+1])
 		} else {
-			hash = maphash.Bytes(seed, v.Bytes(b.Span))
+			hash = maphash.Bytes(seed, unmarked(v, b))
 		}
 		add(b.Span, hash, b.Section, wire.RoleNone)
 	}
@@ -78,13 +79,39 @@ func piecesOf(v *wire.View, markers bool) []piece {
 		if leading = leading && m.Role == wire.RoleSystem; leading {
 			section = wire.SectionSystem
 		}
-		hash := hashes[i]
-		if markers {
-			hash = hashBlocks(v.Blocks[m.First:m.End])
+		hash, blocks := hashes[i], v.Blocks[m.First:m.End]
+		switch {
+		case markers:
+			hash = hashBlocks(blocks)
+		case slices.ContainsFunc(blocks, func(b wire.Block) bool { return !b.Marker.Empty() }):
+			hash = wire.HashMessage(unmarkedMessage(v, m))
 		}
 		add(m.Span, hash, section, m.Role)
 	}
 	return all
+}
+
+// unmarkedMessage returns the bytes of a message without markers, which do not reach the upstream.
+func unmarkedMessage(v *wire.View, m *wire.Message) (raw []byte) {
+	at := m.Span.Start
+	for i := m.First; i < m.End; i++ {
+		b := &v.Blocks[i]
+		raw = append(raw, v.Raw[at:b.Span.Start]...)
+		raw, at = append(raw, unmarked(v, b)...), b.Span.End
+	}
+	return append(raw, v.Raw[at:m.Span.End]...)
+}
+
+func unmarked(v *wire.View, b *wire.Block) []byte {
+	raw := v.Bytes(b.Span)
+	if b.Marker.Empty() {
+		return raw
+	}
+	without, err := wire.Patch(raw, wire.Member{Name: "cache_control"})
+	if err != nil {
+		return raw
+	}
+	return without
 }
 
 // hashBlocks returns a hash that ignores markers, as a moved marker is no divergence.

@@ -68,6 +68,35 @@ func TestKnownMessages(t *testing.T) {
 	}
 }
 
+// A moved marker, which does not reach the upstream, is no divergence.
+func TestMovedMarkers(t *testing.T) {
+	const marker = `,"cache_control":{"type":"ephemeral"}`
+	call := func(id, marker string) string {
+		return `,{"role":"assistant","content":[{"type":"tool_use","id":"` + id + `","name":"Read","input":{}}]},` +
+			`{"role":"user","content":[{"type":"tool_result","tool_use_id":"` + id + `","content":"x"` + marker + `}]}`
+	}
+	body := func(marker, rest string) []byte {
+		return []byte(`{"model":"m","max_tokens":5,"system":[{"type":"text","text":"S"` + marker + `}],"messages":[{"role":"user",` +
+			`"content":[{"type":"text","text":"hi"},{"type":"text","text":"there"` + marker + `}]}` + rest + `]}`)
+	}
+	s := newStore()
+	for i, body := range [][]byte{
+		body(marker, ""),
+		body("", call("a", marker)),
+		body(marker, call("a", "")+call("b", marker)),
+		body(marker, call("a", "")+call("c", marker)),
+	} {
+		x, err := s.Begin(Conversation{Session: "s"}, Request{Format: wire.Anthropic, Body: body, Rules: LocalServer})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := x.Divergence != nil, i == 3; got != want {
+			t.Errorf("request %d: divergence %+v, want one: %t", i, x.Divergence, want)
+		}
+		x.Commit(&wire.Turn{Done: true}, false)
+	}
+}
+
 func newStore() *Store { return NewStore(lru.NewPool[string](DefaultMemory), nil) }
 
 // forgetMessages has a store recognize no message.

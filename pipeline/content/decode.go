@@ -89,32 +89,27 @@ func (p *Arena) unquote(raw []byte) string {
 			i, n = i+plain, n+copy(out[n:], s[i:i+plain])
 			continue
 		}
-		switch c := s[i+1]; c {
-		case 'n':
-			out[n] = '\n'
-		case 't':
-			out[n] = '\t'
-		case 'r':
-			out[n] = '\r'
-		case '"', '\\', '/':
-			out[n] = c
-		case 'b':
-			out[n] = '\b'
-		case 'f':
-			out[n] = '\f'
-		case 'u':
+		c := s[i+1]
+		if c == 'u' {
 			r, size := escapedRune(s[i:])
 			if size == 0 {
-				return unsafe.String(unsafe.SliceData(out), n)
+				break
 			}
 			i, n = i+size, n+utf8.EncodeRune(out[n:], r) // no rune is longer than its escape
 			continue
-		default: // not a JSON escape
-			return unsafe.String(unsafe.SliceData(out), n)
 		}
+		if unescaped[c] == 0 { // not a JSON escape
+			break
+		}
+		out[n] = unescaped[c]
 		i, n = i+2, n+1
 	}
 	return unsafe.String(unsafe.SliceData(out), n) // no other reference to the bytes exists
+}
+
+// unescaped holds the meaning of the byte after a backslash, 0 for none.
+var unescaped = [256]byte{
+	'"': '"', '\\': '\\', '/': '/', 'n': '\n', 't': '\t', 'r': '\r', 'b': '\b', 'f': '\f',
 }
 
 // escapedRune decodes the \u escape at the beginning of s, including the second half of a surrogate

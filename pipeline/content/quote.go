@@ -19,7 +19,6 @@ import (
 
 // Append appends a text as a JSON string, with the minimum of escapes to keep the body short.
 func Append(out []byte, s string) []byte {
-	const hex = "0123456789abcdef"
 	// The capacity is exact for texts without rare escapes, because an edit keeps its value for as
 	// long as its conversation lives.
 	n := len(s) + len(`""`)
@@ -27,54 +26,49 @@ func Append(out []byte, s string) []byte {
 		n += strings.Count(s, escaped)
 	}
 	out = append(slices.Grow(out, n), '"')
-	copied := 0
-	for i := plainEnd(s, 0); i < len(s); i = plainEnd(s, i) {
-		c := s[i]
-		if c >= utf8.RuneSelf {
-			if r, n := utf8.DecodeRuneInString(s[i:]); r != utf8.RuneError || n > 1 {
-				i += n
+	for i := 0; i < len(s); {
+		if len(s)-i >= 8 {
+			// Copying eight bytes costs less than a search for the next special byte, see
+			// [Arena.unquote].
+			word := binary.LittleEndian.Uint64(unsafe.Slice(unsafe.StringData(s[i:]), 8))
+			out = binary.LittleEndian.AppendUint64(out, word)
+			plain := specialAt(word)
+			if plain == 8 {
+				i += 8
 				continue
 			}
-			out = append(append(out, s[copied:i]...), "\uFFFD"...)
+			out, i = out[:len(out)-8+plain], i+plain
+		}
+		c := s[i]
+		switch {
+		case escapes[c] != 0:
+			out = append(out, '\\', escapes[c])
 			i++
-			copied = i
-			continue
-		}
-		out = append(out, s[copied:i]...)
-		switch c {
-		case '"', '\\':
-			out = append(out, '\\', c)
-		case '\n':
-			out = append(out, '\\', 'n')
-		case '\t':
-			out = append(out, '\\', 't')
-		case '\r':
-			out = append(out, '\\', 'r')
-		default:
+		case c < ' ':
+			const hex = "0123456789abcdef"
 			out = append(out, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+			i++
+		case c < utf8.RuneSelf:
+			out = append(out, c)
+			i++
+		default:
+			r, size := utf8.DecodeRuneInString(s[i:])
+			out, i = utf8.AppendRune(out, r), i+size // U+FFFD for an invalid byte
 		}
-		i++
-		copied = i
 	}
-	return append(append(out, s[copied:]...), '"')
+	return append(out, '"')
 }
 
-// plainEnd returns the index of the first quote, backslash, control character or non-ASCII byte in
-// s[i:], or len(s).
-func plainEnd(s string, i int) int {
-	// Eight bytes at a time, see [rawjson.Valid]. A byte over 0x7f is a match itself, so the high bits
-	// of the differences need no mask.
+// escapes holds the byte after the backslash for bytes with a short escape, 0 for others.
+var escapes = [256]byte{'"': '"', '\\': '\\', '\n': 'n', '\t': 't', '\r': 'r'}
+
+// specialAt returns the index of the first quote, backslash, control character or non-ASCII byte in
+// eight bytes, 8 if there is none.
+func specialAt(w uint64) int {
+	// See [rawjson.Valid]. A byte over 0x7f is a match itself, so the high bits of the differences need
+	// no mask.
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
-	for ; len(s)-i >= 8; i += 8 {
-		w := binary.LittleEndian.Uint64(unsafe.Slice(unsafe.StringData(s[i:]), 8))
-		if found := (((w ^ ones*'"') - ones) | ((w ^ ones*'\\') - ones) | (w - ones*' ') | w) & highs; found != 0 {
-			return i + bits.TrailingZeros64(found)/8
-		}
-	}
-	for i < len(s) && s[i] >= ' ' && s[i] != '"' && s[i] != '\\' && s[i] < utf8.RuneSelf {
-		i++
-	}
-	return i
+	return bits.TrailingZeros64((((w^ones*'"')-ones)|((w^ones*'\\')-ones)|(w-ones*' ')|w)&highs) / 8
 }
 
 // Quote encodes a text as a JSON string.

@@ -351,8 +351,8 @@ func rests() (heap uint64, goroutines int) {
 	return heap, goroutines
 }
 
-// dropTimers makes Go's runtime drop stopped timers. It may keep them until their time, with what they refer to, while
-// they are few among the timers of their processor.
+// dropTimers makes Go's runtime drop stopped timers. Few of them beside many others stay on a processor's list until
+// their time, and keep their objects from the garbage collector.
 func dropTimers() {
 	var all sync.WaitGroup
 	for range 4 * runtime.GOMAXPROCS(0) {

@@ -126,8 +126,8 @@ func (s *Store) Begin(c Conversation, q Request) (*Transaction, error) {
 	return x, nil
 }
 
-// parse returns the view of a request, and what the next request needs of it: nothing if the request comes with
-// a view, as the next one will.
+// parse returns the view of a request, and the Known for parsing the next one. The Known is nil if the request comes
+// with a view, as the next request will, too.
 func parse(all []*conversation, q Request) (*wire.View, *wire.Known, error) {
 	if q.View != nil {
 		v := *q.View // the draft may replace the list of blocks

@@ -1,9 +1,8 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command least is Caddy with the least that a handler can do which looks at requests and answers of models: it reads
-// each body whole, hashes it, passes it on, and reads the usage in the events of the answer. It is the floor for the
-// layers table of the bench.
+// Command least is Caddy with a minimal handler for requests to models: it reads each body whole, hashes it, passes it
+// on, and reads the usage in the events of the answer. The layers table of the bench compares with it.
 package main
 
 import (

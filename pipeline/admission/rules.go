@@ -9,8 +9,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 )
 
-// rule is one shortening of a text. It is a pure function of the text and its origin, never makes a
-// text longer, and changes its own result no further.
+// rule is one shortening of a text. It is a pure function of the text and its origin, and never makes
+// a text longer.
 type rule struct {
 	// option is the rule's switch.
 	option func(o *Options) **bool
@@ -21,7 +21,7 @@ type rule struct {
 	apply  func(s string, from *origin) string
 }
 
-// rules are applied in this order, repeatedly until no rule changes the text.
+// rules are applied once, in this order.
 var rules = [...]rule{
 	{func(o *Options) **bool { return &o.PassingTests }, sourceCommand, true, alone(countPassing)},
 	{func(o *Options) **bool { return &o.Progress }, sourceCommand, true, alone(countProgress)},
@@ -48,10 +48,6 @@ func alone(apply func(string) string) func(string, *origin) string {
 // minAdmission is the minimum length in bytes of a text to shorten.
 const minAdmission = 400
 
-// maxRounds limits the rounds of the rules over one text. Two rounds are usual: the second finds no
-// more changes.
-const maxRounds = 8
-
 // admitted returns the sent form of a text.
 func (o *Options) admitted(s string, from *origin) string {
 	if len(s) < minAdmission {
@@ -64,22 +60,13 @@ func (o *Options) admitted(s string, from *origin) string {
 		}
 		return s
 	}
-	last := -1 // the last rule that changed the text
-	for range maxRounds {
-		for i := range rules {
-			r := &rules[i]
-			if i == last { // no rule changes its own result
-				return s
-			}
-			if r.of&from.source == 0 || from.failed && !r.errors || !enabled(*r.option(o)) {
-				continue
-			}
-			if t := r.apply(s, from); len(t) < len(s) {
-				s, last = t, i
-			}
+	for i := range rules {
+		r := &rules[i]
+		if r.of&from.source == 0 || from.failed && !r.errors || !enabled(*r.option(o)) {
+			continue
 		}
-		if last < 0 {
-			break
+		if t := r.apply(s, from); len(t) < len(s) {
+			s = t
 		}
 	}
 	return s

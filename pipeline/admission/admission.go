@@ -9,6 +9,7 @@ package admission
 
 import (
 	"bytes"
+	"unsafe"
 
 	"github.com/tidwall/gjson"
 
@@ -63,24 +64,37 @@ func (o *Options) result(h *content.History, i int) []byte {
 	}
 	body := h.View.Bytes(b.Body)
 	if body[0] == '"' {
-		text := h.Text(i)
-		wrapped := content.MaybeWrapped(body)
-		if wrapped {
-			text = content.Unquote(body)
-		}
-		t := o.admitted(text, from)
-		if enabled(o.Overlaps) && pointable(b) && !wrapped {
-			if less := overlap(h, i, t); less != "" {
-				t = less
+		value := o.shortened(body, h.Text(i), from)
+		if enabled(o.Overlaps) && pointable(b) && !content.MaybeWrapped(body) {
+			if less := overlap(h, i, value); less != "" {
+				return content.Append(nil, less)
 			}
 		}
-		if len(t) < len(text) {
-			return content.Append(nil, t)
-		}
-		return nil
+		return value
 	}
 	if body[0] == '[' {
 		return o.admitParts(body, from)
+	}
+	return nil
+}
+
+// shortened returns the new content of a tool result that is a JSON string, nil if the rules do not
+// change it. text is the decoded string, without an envelope around it.
+func (o *Options) shortened(body []byte, text string, from *origin) []byte {
+	wrapped := content.MaybeWrapped(body)
+	if wrapped {
+		text = content.Unquote(body)
+	}
+	if from.source == sourceRead && !wrapped && len(text) >= minAdmission {
+		// Files are the bulk of a conversation, and the padding is all that a rule removes from them. It
+		// is removed from the client's bytes.
+		if !from.numbered || from.failed || !enabled(o.LineNumbers) {
+			return nil
+		}
+		return quoted.unpadded(unsafe.String(unsafe.SliceData(body), len(body)))
+	}
+	if t := o.admitted(text, from); len(t) < len(text) {
+		return content.Append(nil, t)
 	}
 	return nil
 }

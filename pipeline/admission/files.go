@@ -4,13 +4,67 @@
 package admission
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"strings"
+	"sync"
+	"unsafe"
 )
+
+// spelling is the form of a text with line numbers: plain, or a JSON string.
+type spelling struct {
+	quote, tab, arrow string
+	// lineEnd returns the end of the line that begins at an offset.
+	lineEnd func(s string, from int) int
+}
+
+var (
+	plain  = spelling{"", "\t", "→", lineEnd}
+	quoted = spelling{`"`, `\t`, `\u2192`, quotedLineEnd}
+)
+
+// quotedLineEnd is [lineEnd] in a JSON string.
+func quotedLineEnd(s string, from int) int {
+	for i := from; ; i++ {
+		n := indexQuotedBreak(s[i:])
+		if n < 0 {
+			return len(s)
+		}
+		i += n
+		escapes := i // the backslashes before the escape
+		for escapes > from && s[escapes-1] == '\\' {
+			escapes--
+		}
+		if (i-escapes)%2 == 0 {
+			return i + len(`\n`)
+		}
+	}
+}
+
+// indexQuotedBreak returns the index of the first backslash with an n after it, -1 for none.
+func indexQuotedBreak(s string) int {
+	// Eight bytes at a time, both bytes of the escape in one search: most lines of files have other
+	// escapes, too.
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	i := 0
+	for ; len(s)-i > 8; i += 8 {
+		b := unsafe.Slice(unsafe.StringData(s[i:]), 9)
+		x := (binary.LittleEndian.Uint64(b) ^ ones*'\\') | (binary.LittleEndian.Uint64(b[1:]) ^ ones*'n')
+		if found := (x - ones) &^ x & highs; found != 0 {
+			return i + bits.TrailingZeros64(found)/8
+		}
+	}
+	n := strings.Index(s[i:], `\n`)
+	if n < 0 {
+		return -1
+	}
+	return i + n
+}
 
 // numberedLine measures the line number that a tool such as cat -n puts before a line of a file:
 // blanks, digits, and an arrow or a tab. Without a number, digits is 0.
-func numberedLine(line string) (pad, digits, separator int) {
+func (p *spelling) numberedLine(line string) (pad, digits, separator int) {
 	for pad < len(line) && line[pad] == ' ' {
 		pad++
 	}
@@ -20,99 +74,108 @@ func numberedLine(line string) (pad, digits, separator int) {
 	}
 	switch {
 	case i == pad || i-pad > 9:
-	case strings.HasPrefix(line[i:], "\t"):
-		return pad, i - pad, 1
+	case strings.HasPrefix(line[i:], p.tab):
+		return pad, i - pad, len(p.tab)
 	case strings.HasPrefix(line[i:], "→"):
 		return pad, i - pad, len("→")
+	case strings.HasPrefix(line[i:], p.arrow):
+		return pad, i - pad, len(p.arrow)
 	}
 	return 0, 0, 0
 }
 
 // numberedRun measures the run of numbered lines from an offset on. The numbers are consecutive,
-// and all padded to one width or all unpadded. It returns the end of the run, the number of lines,
-// and the bytes of padding.
-func numberedRun(s string, from int) (end, lines, padding int) {
+// and all padded to one width or all unpadded. It appends the ends of the lines, and returns the
+// bytes of padding.
+func (p *spelling) numberedRun(ends []int, s string, from int) (lines []int, padding int) {
 	before, width, sep := 0, 0, 0
 	bare := true // every number so far fits an unpadded run
-	for end = from; end < len(s); {
-		pad, n, separator := numberedLine(s[end:])
+	for from < len(s) {
+		pad, n, separator := p.numberedLine(s[from:])
 		if n == 0 {
 			break
 		}
 		number := 0
-		for _, c := range s[end+pad : end+pad+n] {
+		for _, c := range s[from+pad : from+pad+n] {
 			number = 10*number + int(c-'0')
 		}
-		if lines > 0 && (number != before+1 || separator != sep) {
+		if len(ends) > 0 && (number != before+1 || separator != sep) {
 			break
 		}
 		switch {
-		case lines == 0:
+		case len(ends) == 0:
 			width = pad + n
 		case pad+n == width:
 		case pad == 0 && (padding == 0 && bare || n > width):
 		default:
-			return end, lines, padding
+			return ends, padding
 		}
 		bare = bare && pad == 0
 		before, sep = number, separator
 		padding += pad
-		lines++
-		i := strings.IndexByte(s[end:], '\n')
-		if i < 0 {
-			return len(s), lines, padding
-		}
-		end += i + 1
+		from = p.lineEnd(s, from)
+		ends = append(ends, from)
 	}
-	return end, lines, padding
+	return ends, padding
 }
 
 // minNumbered is the minimum number of lines for numbers to count as line numbers.
 const minNumbered = 5
 
-// numberedRuns calls yield for each run of numbered lines.
-func numberedRuns(s string, yield func(from, end, lines, padding int)) {
-	if !strings.Contains(s, "→") && !strings.Contains(s, "\t") {
+// numberedRuns calls yield for each run of numbered lines, with the ends of its lines.
+func (p *spelling) numberedRuns(s string, yield func(from int, ends []int, padding int)) {
+	if !strings.Contains(s, p.tab) && !strings.Contains(s, "→") && !strings.Contains(s, p.arrow) {
 		return
 	}
+	buffer := lineEnds.Get().(*[]int)
+	defer lineEnds.Put(buffer)
 	for from := 0; from < len(s); {
-		end, lines, padding := numberedRun(s, from)
-		if lines >= minNumbered {
-			yield(from, end, lines, padding)
+		ends, padding := p.numberedRun((*buffer)[:0], s, from)
+		*buffer = ends
+		if len(ends) >= minNumbered {
+			yield(from, ends, padding)
 		}
-		if lines == 0 {
-			i := strings.IndexByte(s[from:], '\n')
-			if i < 0 {
-				return
-			}
-			end = from + i + 1
+		if len(ends) == 0 {
+			from = p.lineEnd(s, from)
+		} else {
+			from = ends[len(ends)-1]
 		}
-		from = end
 	}
 }
 
-// dropPadding removes the blanks before line numbers. The lines themselves stay unchanged.
-func dropPadding(s string) string {
-	var out strings.Builder
+// lineEnds has buffers of type *[]int for the ends of lines.
+var lineEnds = sync.Pool{New: func() any { return new([]int) }}
+
+// unpadded returns a text without the blanks before line numbers, nil if there are none. The lines
+// themselves stay unchanged.
+func (p *spelling) unpadded(s string) (out []byte) {
+	s = s[len(p.quote) : len(s)-len(p.quote)]
 	copied := 0
-	numberedRuns(s, func(from, end, _, padding int) {
+	p.numberedRuns(s, func(from int, ends []int, padding int) {
 		if padding == 0 {
 			return
 		}
-		if copied == 0 {
-			out.Grow(len(s))
+		if out == nil { // exact for one run, see [content.Append]
+			out = append(make([]byte, 0, len(s)-padding+2*len(p.quote)), p.quote...)
 		}
-		out.WriteString(s[copied:from])
-		for line := range strings.Lines(s[from:end]) {
-			out.WriteString(strings.TrimLeft(line, " "))
+		out = append(out, s[copied:from]...)
+		for _, end := range ends {
+			out, from = append(out, strings.TrimLeft(s[from:end], " ")...), end
 		}
-		copied = end
+		copied = from
 	})
-	if copied == 0 {
-		return s
+	if out == nil {
+		return nil
 	}
-	out.WriteString(s[copied:])
-	return out.String()
+	return append(append(out, s[copied:]...), p.quote...)
+}
+
+// dropPadding removes the blanks before line numbers.
+func dropPadding(s string) string {
+	if out := plain.unpadded(s); out != nil {
+		return string(out)
+	}
+	return s
 }
 
 // dropEcho replaces the numbered lines of a file by a note if the call itself wrote them.
@@ -122,12 +185,13 @@ func dropEcho(s, written string) string {
 	}
 	var out strings.Builder
 	copied := 0
-	numberedRuns(s, func(from, end, lines, _ int) {
+	plain.numberedRuns(s, func(from int, ends []int, _ int) {
+		end := ends[len(ends)-1]
 		if !echoes(s[from:end], written) {
 			return
 		}
 		out.WriteString(s[copied:from])
-		fmt.Fprintf(&out, "%s%d lines, as written by the call]", Note, lines)
+		fmt.Fprintf(&out, "%s%d lines, as written by the call]", Note, len(ends))
 		if s[end-1] == '\n' {
 			out.WriteByte('\n')
 		}
@@ -143,7 +207,7 @@ func dropEcho(s, written string) string {
 // echoes reports whether numbered lines equal a text, from its first line to its last.
 func echoes(numbered, text string) bool {
 	for line := range strings.Lines(numbered) {
-		pad, n, sep := numberedLine(line)
+		pad, n, sep := plain.numberedLine(line)
 		line = chomp(line[pad+n+sep:])
 		want, rest, more := strings.Cut(text, "\n")
 		if strings.TrimRight(want, "\r") != line {

@@ -38,14 +38,22 @@ type passage struct {
 type place struct{ passage, line int }
 
 // overlap removes from a file read the lines that earlier blocks show unchanged: reads of the file,
-// and calls that wrote it. It returns "" if there are none.
-func overlap(h *content.History, i int, text string) string {
+// and calls that wrote it. value is the shortened content of the read, nil if it is as in the
+// request. It returns "" if there are none.
+func overlap(h *content.History, i int, value []byte) string {
 	s := &h.States[i]
-	if s.Class != sessioncache.ClassRead || s.Path == 0 || len(text) < minOverlap {
+	if s.Class != sessioncache.ClassRead || s.Path == 0 {
 		return ""
 	}
 	passages := passages(h, i)
 	if len(passages) == 0 {
+		return ""
+	}
+	text := h.Text(i)
+	if value != nil {
+		text = content.Unquote(value)
+	}
+	if len(text) < minOverlap {
 		return ""
 	}
 	places := make(map[string][]place)
@@ -169,7 +177,7 @@ func bareLines(text string) []string {
 
 // bareLine returns a line without the line number of a tool.
 func bareLine(line string) string {
-	pad, n, sep := numberedLine(line)
+	pad, n, sep := plain.numberedLine(line)
 	if n > 0 {
 		line = line[pad+n+sep:]
 	}

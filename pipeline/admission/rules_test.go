@@ -47,6 +47,13 @@ func FuzzAdmitted(f *testing.F) {
 		case got != text && len(text) < minAdmission:
 			t.Fatal("a short text was touched")
 		}
+		value, want := o.shortened(content.Append(nil, text), text, from), text
+		if value != nil {
+			want = content.Unquote(value)
+		}
+		if got != want {
+			t.Fatalf("%q as a text, %q as a JSON string", got, want)
+		}
 		if quoted := string(content.Append(nil, got)); !gjson.Valid(quoted) || gjson.Parse(quoted).String() != got {
 			t.Fatal("quoted wrongly")
 		}

@@ -126,7 +126,7 @@ func lostLine(r *recordedResult, got string) string {
 	}
 	for line := range strings.Lines(r.text) {
 		line = chomp(line)
-		if pad, n, sep := numberedLine(line); n > 0 {
+		if pad, n, sep := plain.numberedLine(line); n > 0 {
 			line = line[pad+n+sep:]
 		} else if n := hitPath(line); n > 0 {
 			line = line[n+1:]

@@ -162,11 +162,7 @@ func (s *part) threads(next caddyhttp.Handler, p *feature.Request) caddyhttp.Han
 	v, key := p.View, s.key(p)
 	engine, book := s.engines.Threads(v.Format)
 	of := func(r *http.Request, body []byte) (retain.Key, *retain.Request) {
-		request := threads.Request(v.Format, body, v, sent)
-		if request != nil {
-			request.WritesEntry = p.Edit != nil && p.Edit.WritesEntry()
-		}
-		return key(r), request
+		return key(r), withMarkers(threads.Request(v.Format, body, v, sent), p)
 	}
 	if !inBook {
 		return relay.Layer(next, engine, s.Upstream.Headers, of, nil)
@@ -194,8 +190,16 @@ func (s *part) websocket(next caddyhttp.Handler, p *feature.Request) caddyhttp.H
 	key := s.key(p)
 	return relay.Layer(s.connections.Layer(next, key), s.engines.Sockets(), s.Upstream.Headers,
 		func(r *http.Request, body []byte) (retain.Key, *retain.Request) {
-			return key(r), s.connections.Request(body, v)
+			return key(r), withMarkers(s.connections.Request(body, v), p)
 		}, nil)
+}
+
+// withMarkers has a request sent whole where a delta would leave out a cache marker that the edits added.
+func withMarkers(request *retain.Request, p *feature.Request) *retain.Request {
+	if request != nil {
+		request.WritesEntry = p.Edit != nil && p.Edit.WritesEntry()
+	}
+	return request
 }
 
 func (s *part) speakLetta(next caddyhttp.Handler, p *feature.Request) caddyhttp.Handler {

@@ -83,6 +83,9 @@ func TestIsPaid(t *testing.T) {
 		"POST /v1beta/models/gemini-3.1-pro:countTokens": false,
 		"POST /v1/batches/1/cancel":                      false, "POST /api/event_logging/batch": false,
 		"POST /v1/moderations/": false,
+		// Codex CLI 0.171 with a ChatGPT login
+		"POST /backend-api/codex/memories/trace_summarize": true, "POST /backend-api/codex/analytics-events/events": false,
+		"POST /backend-api/ps/mcp": false, "POST /backend-api/wham/usage/thread-estimates/query": false,
 	} {
 		method, path, _ := strings.Cut(target, " ")
 		if got := isPaid(httptest.NewRequest(method, path, nil)); got != want {

@@ -27,14 +27,16 @@ import (
 // freeEnds are the ends of the paths of POSTs for which providers charge nothing.
 var freeEnds = [...]string{
 	"/count_tokens", "/input_tokens", ":countTokens", "/cancel", ":cancel", "/files", "/uploads", "/parts", "/complete",
-	"/moderations", "/conversations", "/tokenize",
+	"/moderations", "/conversations", "/tokenize", "/mcp", "/analytics-events/events",
 }
 
 // isPaid reports whether a provider may charge for a request that is not read here.
 func isPaid(r *http.Request) bool {
 	path := strings.TrimSuffix(r.URL.Path, "/")
-	// Paths below /api/ are the clients' own, such as telemetry.
-	if r.Method != http.MethodPost || strings.HasPrefix(path, "/api/") {
+	// Paths below /api/ are Claude Code's own, such as telemetry. Those of ChatGPT are the account's, except for the
+	// model's, see https://github.com/openai/codex.
+	if r.Method != http.MethodPost || strings.HasPrefix(path, "/api/") ||
+		strings.HasPrefix(path, "/backend-api/") && !strings.HasPrefix(path, "/backend-api/codex/") {
 		return false
 	}
 	for _, end := range freeEnds {

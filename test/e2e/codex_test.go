@@ -37,9 +37,11 @@ enabled = false
 `}
 	}
 	if c.login {
+		// The account is asked for here, too: Codex waits long for ChatGPT where there is no network.
 		return map[string]string{
 			".codex/auth.json": chatGPTLogin(time.Now()),
 			".codex/config.toml": `model_provider = "llm_cache"
+chatgpt_base_url = "` + c.url + `/backend-api/"
 check_for_update_on_startup = false
 
 [analytics]

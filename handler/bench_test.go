@@ -101,7 +101,7 @@ func prepared(tb testing.TB, h *Handler, r *http.Request, body []byte) *exchange
 	tb.Helper()
 	x := &exchange{passage: passage{site: h.site}}
 	x.Format, _ = wire.Detect(r.Method, r.URL.Path)
-	x.came.Data = body
+	x.came.Data, x.Tenant = body, h.site.store.Tenants().Of(r)
 	if why := x.prepare(r); why.reason != "" || why.view != nil {
 		tb.Fatalf("not prepared: %+v", why)
 	}

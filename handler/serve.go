@@ -162,6 +162,7 @@ type exchange struct {
 func (x *exchange) serve(w http.ResponseWriter, r *http.Request) error {
 	o := x.site
 	x.came.begin(o, r, x.Format)
+	x.Tenant = x.came.share.Owner.Tenant
 	switch err := x.came.receive(w, r); {
 	case errors.Is(err, httpx.ErrNoRoom):
 		return o.passUnread(w, r, x.next, x.Format, &x.came)
@@ -315,7 +316,6 @@ func (x *exchange) prepare(r *http.Request) (why bypass) {
 	}
 
 	// Parse: the parts that the tenant's conversations have sent before are recognised.
-	x.Tenant = o.store.Tenants().Of(r)
 	var unthreaded []byte
 	view, err := o.parse(x.Format, x.came.body(), x.Tenant)
 	if o.up.Target(x.Format) == x.Format && (err != nil || view.Sealed()) {

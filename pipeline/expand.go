@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 
 	"github.com/tidwall/gjson"
@@ -134,10 +135,17 @@ func forced(v *wire.View) bool {
 	return codec != nil && codec.ForcesCall(gjson.ParseBytes(choice))
 }
 
-// expandDefinition returns the declaration of the tool as an entry of tools.
-func (r *request) expandDefinition() []byte {
-	return intercept.DeclareTool(r.View.Format, ExpandTool, expandDescription, expandSchema)
-}
+// expandDefinitions has the declaration of the tool as an entry of tools, by format.
+var expandDefinitions = sync.OnceValue(func() map[wire.Format][]byte {
+	all := make(map[wire.Format][]byte)
+	for _, f := range wire.Formats() {
+		all[f] = slices.Clip(intercept.DeclareTool(f, ExpandTool, expandDescription, expandSchema))
+	}
+	return all
+})
+
+// expandDefinition returns the declaration of the tool as an entry of tools. It must not be modified.
+func (r *request) expandDefinition() []byte { return expandDefinitions()[r.View.Format] }
 
 // reinsert puts intercepted calls back into the client's copy of the last message.
 func (r *request) reinsert() {

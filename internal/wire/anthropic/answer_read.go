@@ -208,7 +208,7 @@ func (r *answerReader) count(u gjson.Result) {
 	}
 	total.Reported = total.Prompt()+total.Output > 0
 	c.Usage = total
-	if n := u.Get("output_tokens_details.reasoning_tokens").Int(); n > 0 && n <= c.Usage.Output {
+	if n := m.details.Get("reasoning_tokens").Int(); n > 0 && n <= c.Usage.Output {
 		c.Reasoning = n
 	}
 	c.Service = m.service.Or(c.Service)
@@ -294,9 +294,10 @@ func iterationsUsage(list gjson.Result, total wire.Usage) wire.Usage {
 
 // usageMembers are the members of a usage object.
 type usageMembers struct {
-	input, read, output, write, split, iterations gjson.Result
+	input, read, output, write, split, details, iterations gjson.Result
 
-	service wire.Service
+	write5m, write1h int64 // of split
+	service          wire.Service
 }
 
 func readMembers(u gjson.Result) (c usageMembers) {
@@ -312,6 +313,8 @@ func readMembers(u gjson.Result) (c usageMembers) {
 			first(&c.write, value)
 		case "cache_creation":
 			first(&c.split, value)
+		case "output_tokens_details":
+			first(&c.details, value)
 		case "iterations":
 			first(&c.iterations, value)
 		case "service_tier":
@@ -323,6 +326,10 @@ func readMembers(u gjson.Result) (c usageMembers) {
 		}
 		return true
 	})
+	if c.split.IsObject() {
+		c.write5m = wire.Count(c.split.Get("ephemeral_5m_input_tokens"))
+		c.write1h = wire.Count(c.split.Get("ephemeral_1h_input_tokens"))
+	}
 	return c
 }
 
@@ -351,8 +358,8 @@ func (c *usageMembers) over(known wire.Usage) wire.Usage {
 		write = wire.Count(c.write)
 	}
 	if c.split.IsObject() {
-		known.Write1h = wire.Count(c.split.Get("ephemeral_1h_input_tokens"))
-		write = max(write, known.Write1h+wire.Count(c.split.Get("ephemeral_5m_input_tokens")))
+		known.Write1h = c.write1h
+		write = max(write, c.write1h+c.write5m)
 	}
 	known.Write1h = min(known.Write1h, write)
 	known.Write5m = write - known.Write1h

@@ -35,9 +35,12 @@ func Possible(v *wire.View) bool {
 	return i != nil && v.Conversation.Thread.Empty() && i.Intercepts(v)
 }
 
-// DeclareTool calls [Codec.DeclareTool] of a format with a [Codec].
+// DeclareTool calls [Codec.DeclareTool]. It returns nil for a format without a [Codec].
 func DeclareTool(f wire.Format, name, description, schema string) []byte {
-	return codec(f).DeclareTool(name, description, schema)
+	if i := codec(f); i != nil {
+		return i.DeclareTool(name, description, schema)
+	}
+	return nil
 }
 
 // Continuation calls [Codec.Continuation] of a format with a [Codec].

@@ -47,6 +47,8 @@ type Writer struct {
 	known  *Turns
 	tail   int
 	starts []start
+	// The tools begin and end here in the body, both 0 if they are not remembered.
+	toolsStart, toolsEnd int
 }
 
 func newWriter(to wire.Format, q *Request, o Options, room int) *Writer {

@@ -29,9 +29,9 @@ type Incoming struct {
 
 // Outgoing is a request for the upstream, with the data for converting the answer.
 type Outgoing struct {
-	// Body is the new body. It is Incoming.Body if both formats are the same, else a buffer for
+	// Body is the new body. Its Raw is Incoming.Body if both formats are the same, else a buffer for
 	// [reuse.Recycle].
-	Body []byte
+	Body *wire.Body
 	// Path is the path of the upstream's endpoint. The prefix of the client's path is kept.
 	Path string
 	// Query is the raw query to send.
@@ -83,7 +83,7 @@ func Convert(from, to wire.Format, in Incoming, o Options) (*Outgoing, error) {
 		return nil, fmt.Errorf("translate from %q to %q: no such format", from, to)
 	}
 	if from == to {
-		return &Outgoing{Body: in.Body, Path: in.Path, Query: in.Query, IncludeUsage: true}, nil
+		return &Outgoing{Body: &wire.Body{Raw: in.Body}, Path: in.Path, Query: in.Query, IncludeUsage: true}, nil
 	}
 	if out, ok := in.Turns.convert(from, to, in, o); ok {
 		return out, nil

@@ -102,7 +102,7 @@ func (t *Turns) convert(from, to wire.Format, in Incoming, o Options) (*Outgoing
 		without.tools > 0 && q.tools != t.tools {
 		return nil, false
 	}
-	w := newWriter(to, q, o, len(in.Body))
+	w := newWriter(to, q, o, len(in.Body)-t.length+t.first)
 	w.known = t
 	if w.Model != t.model || w.write() != nil || q.whole || len(w.dropped) >= maxDropped {
 		reuse.Recycle(w.Body)
@@ -184,9 +184,6 @@ func (w *Writer) EachMessage(write func(Message) error) error {
 	w.starts = make([]start, 0, len(w.Messages))
 	for i, m := range w.Messages {
 		if w.known != nil && i == w.tail {
-			for _, b := range w.known.translated {
-				w.Body = append(w.Body, b...)
-			}
 			for _, n := range w.known.names {
 				w.Names.Upstream(n)
 			}
@@ -274,11 +271,25 @@ func appendPiece(pieces [][]byte, b []byte) [][]byte {
 	return append(slices.Clip(pieces), bytes.Clone(b))
 }
 
+// body returns the written body, with the known turns in their place.
+func (w *Writer) body() *wire.Body {
+	if w.known == nil {
+		return &wire.Body{Raw: w.Body}
+	}
+	at := int32(w.starts[w.tail].body)
+	turns := make([]wire.Cut, len(w.known.translated))
+	for i, b := range w.known.translated {
+		turns[i] = wire.Cut{Start: at, End: at, With: b}
+	}
+	body, _ := wire.NewBody(w.Body, turns...) // insertions do not overlap
+	return body
+}
+
 // outgoing returns the written request.
 func (w *Writer) outgoing(in Incoming) *Outgoing {
 	q := w.Request
 	out := &Outgoing{
-		Body: w.Body, Names: w.Names, Stream: q.Stream, Stop: w.stop,
+		Body: w.body(), Names: w.Names, Stream: q.Stream, Stop: w.stop,
 		IncludeUsage: q.IncludeUsage, Model: q.Model, Empty: q.FillsCache, Added: w.added,
 	}
 	out.Path, out.Query = endpoint(q.Format, w.To, in.Path, w.Model, q.Stream)

@@ -14,7 +14,7 @@ import (
 
 // Writer writes a [Request] as a body. The messages are the last member.
 type Writer struct {
-	// Body is the output so far.
+	// Body is the output so far, without the known turns.
 	Body []byte
 	// To is the upstream's format.
 	To wire.Format

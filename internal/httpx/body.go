@@ -523,21 +523,27 @@ func ReadAhead(r *http.Request, limit int64, pay Toll) ([]byte, error) {
 // SwapBody replaces the body that [Outgoing] returned, and clones the header. The returned function
 // restores the request, for the access log, error routes and a second pass.
 func SwapBody(r *http.Request, old, body []byte) (restore func()) {
+	return SwapEdited(r, old, &wire.Body{Raw: body})
+}
+
+// SwapEdited is [SwapBody] for a body with edits.
+func SwapEdited(r *http.Request, old []byte, body *wire.Body) (restore func()) {
 	header, length, coding := r.Header, r.ContentLength, r.TransferEncoding
 	before, getBody := r.Body, r.GetBody
 	r.Header = maps.Clone(header)
-	SetLength(r, len(body))
+	SetLength(r, body.Len())
 	was, inMemory := Whole(r)
-	same := Same(old, body)
-	if same && inMemory && was.is(body) {
+	same, edited := Same(old, body.Raw), body.Parts() > 1
+	if same && !edited && inMemory && was.is(body.Raw) {
 		was.Attach(r) // a transport that still sends the body keeps it from being recycled
 		return func() {
 			r.Header, r.ContentLength, r.TransferEncoding = header, length, coding
 			r.Body, r.GetBody = before, getBody
 		}
 	}
-	p := &Payload{Data: body}
-	if same && inMemory && was.known != nil && was.known.view != nil {
+	p := new(Payload)
+	p.Edit(body)
+	if same && !edited && inMemory && was.known != nil && was.known.view != nil {
 		p.know().view = was.known.view
 	}
 	p.Attach(r)

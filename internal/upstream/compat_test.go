@@ -173,11 +173,11 @@ func TestCompatOfTranslated(t *testing.T) {
 				t.Fatal(err)
 			}
 			none := func(string) []byte { return nil }
-			want := string(p.compat.apply(wire.OpenAIChat, out.Body, nil, none))
-			if got := string(p.translatedCompat.apply(wire.OpenAIChat, out.Body, nil, none)); got != want {
+			want := string(p.compat.apply(wire.OpenAIChat, out.Body.Bytes(), nil, none))
+			if got := string(p.translatedCompat.apply(wire.OpenAIChat, out.Body.Bytes(), nil, none)); got != want {
 				t.Errorf("%s: got %s, want %s", name, got, want)
 			}
-			if want != string(out.Body) {
+			if want != string(out.Body.Bytes()) {
 				changed++
 			}
 		}

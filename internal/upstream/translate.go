@@ -135,7 +135,7 @@ func (t *translation) convert(r *http.Request, body []byte) (out *translate.Outg
 
 func (t *translation) rename(in translate.Incoming, r *http.Request) (*translate.Outgoing, error) {
 	t.renamed = nil
-	out := &translate.Outgoing{Body: in.Body, Path: in.Path, Query: in.Query, IncludeUsage: true}
+	out := &translate.Outgoing{Body: &wire.Body{Raw: in.Body}, Path: in.Path, Query: in.Query, IncludeUsage: true}
 	// Some formats have the model in the path.
 	if a, ok := t.from.Codec().(wire.Addresser); ok {
 		base, model, stream, ok := a.Address(in.Path)
@@ -165,10 +165,10 @@ func (t *translation) rename(in translate.Incoming, r *http.Request) (*translate
 	if name := t.p.Upstream.Model(view.Model); name != view.Model {
 		if exact {
 			if t.renamed, err = view.Renamed(name); err == nil {
-				out.Body = t.renamed.Raw
+				out.Body.Raw = t.renamed.Raw
 			}
 		} else {
-			out.Body, err = wire.Patch(in.Body, wire.Member{Name: "model", Value: rawjson.Quote(name)})
+			out.Body.Raw, err = wire.Patch(in.Body, wire.Member{Name: "model", Value: rawjson.Quote(name)})
 		}
 		if err != nil {
 			return nil, fmt.Errorf("model: %w", err)
@@ -181,7 +181,7 @@ func (t *translation) rename(in translate.Incoming, r *http.Request) (*translate
 // substitute replaces the request's URL, headers and body by the upstream's.
 func (t *translation) substitute(r *http.Request, body []byte, out *translate.Outgoing) (restore func()) {
 	address, uri := r.URL, r.RequestURI
-	unswap := httpx.SwapBody(r, body, out.Body)
+	unswap := httpx.SwapEdited(r, body, out.Body)
 	if t.renamed != nil {
 		httpx.SetView(r, t.renamed)
 	}
@@ -207,7 +207,7 @@ func (t *translation) asked(out *translate.Outgoing, query string) *translate.An
 	a := &translate.Answering{
 		Stream: out.Stream, Usage: out.IncludeUsage, Names: out.Names, Stop: out.Stop, Empty: out.Empty,
 		BufferCalls: t.p.buffers(), JoinCalls: t.p.JoinCalls, Created: time.Now().Unix(),
-		Seed:  sync.OnceValue(func() string { return strconv.FormatUint(xxhash.Sum64(out.Body), 36) }),
+		Seed:  sync.OnceValue(func() string { return strconv.FormatUint(sumOf(out.Body), 36) }),
 		Array: t.from.Array(out.Stream, query),
 	}
 	a.InlineThinking = !t.p.Official()
@@ -218,6 +218,15 @@ func (t *translation) asked(out *translate.Outgoing, query string) *translate.An
 		a.Model = out.Model // clients look up a model's properties by the name they know
 	}
 	return a
+}
+
+// sumOf returns a hash of a body's bytes.
+func sumOf(b *wire.Body) uint64 {
+	h := xxhash.New()
+	for i := range b.Parts() {
+		_, _ = h.Write(b.Part(i))
+	}
+	return h.Sum64()
 }
 
 const headerDropped = "X-Llm-Cache-Dropped"

@@ -5,10 +5,16 @@ package upstream
 
 import (
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -72,5 +78,42 @@ func TestTranslations(t *testing.T) {
 	}
 	if now = now.Add(maxIdleTurns + time.Second); m.get("49", first(1), wire.OpenAIChat) != nil {
 		t.Error("got turns of an idle session, want none")
+	}
+}
+
+// A request goes upstream with the same bytes and length, with and without remembered turns.
+func TestTranslatedBody(t *testing.T) {
+	p := (&Upstream{Format: wire.Anthropic}).Profile(Options{})
+	memory := NewTranslations(1<<20, time.Now)
+	var got []byte
+	next := caddyhttp.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) (err error) {
+		if got, err = io.ReadAll(r.Body); err != nil || r.ContentLength != int64(len(got)) {
+			t.Errorf("got %d bytes and error %v, want %d bytes", len(got), err, r.ContentLength)
+		}
+		return nil
+	})
+	list := `{"role":"user","content":"go"}`
+	for i := range 5 {
+		list += fmt.Sprintf(`,{"role":"assistant","content":"","tool_calls":[{"id":"t%d","type":"function","function":{"name":"f",`+
+			`"arguments":"{}"}}]},{"role":"tool","tool_call_id":"t%[1]d","content":"%s"}`, i, strings.Repeat("x", 9<<10))
+		body := []byte(`{"model":"m","messages":[` + list + `],"tools":[{"type":"function","function":{"name":"f"}}]}`)
+		view, err := wire.Parse(wire.OpenAIChat, body, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var bodies [2]string
+		for j, memory := range []*Translations{nil, memory} {
+			p.Translations = memory
+			r := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", nil)
+			httpx.SetBody(r, body)
+			_ = p.Translate(next, wire.OpenAIChat, sessioncache.Tenant{1}, "s", view).ServeHTTP(httptest.NewRecorder(), r)
+			bodies[j] = string(got)
+		}
+		if i > 0 && memory.Bytes() == 0 {
+			t.Errorf("request %d: got no turns remembered, want some", i)
+		}
+		if bodies[0] != bodies[1] || len(bodies[0]) < len(body)/2 {
+			t.Errorf("request %d: got %.300q with turns, want %.300q", i, bodies[1], bodies[0])
+		}
 	}
 }

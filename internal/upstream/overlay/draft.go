@@ -118,7 +118,8 @@ func (d *draft) plan(share func(*base) *base, m matched, next *conversation) err
 		}
 	}
 	now, ok := known, true
-	if same := next.base != nil && d.offers(known); !same {
+	same := next.base != nil && d.offers(known)
+	if !same {
 		if now, ok = toolsOf(d.v, known); !ok {
 			now = nil
 		}
@@ -133,7 +134,13 @@ func (d *draft) plan(share func(*base) *base, m matched, next *conversation) err
 	if d.q.Rules.Pins {
 		d.pinned(next, system, pins, first, notes, &add)
 	}
-	if ok && d.v.Tools > 0 {
+	switch {
+	case !ok || d.v.Tools == 0:
+	case same:
+		if next.tools = known; d.q.Rules.ToolOrder {
+			d.list(known) // their bytes may differ
+		}
+	default:
 		d.tools(known, now, notes, m, next, &add)
 	}
 	d.edit(m, notes, &add, next)

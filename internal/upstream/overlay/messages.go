@@ -79,6 +79,11 @@ func (d *draft) end(i int) tail {
 
 // fold turns a system message into a reminder in the preceding message.
 func (d *draft) fold(i int, to tail) tail {
+	// Most system messages are token counters of earlier requests.
+	if i < d.unchanged && d.messages[i].empty {
+		d.gone[i] = true
+		return to
+	}
 	m := &d.v.Messages[i]
 	var texts []string
 	for j := m.First; j < m.End; j++ {
@@ -96,7 +101,7 @@ func (d *draft) fold(i int, to tail) tail {
 	case i == 0:
 		return tail{}
 	case len(texts) == 0, to.open:
-		d.gone[i] = true
+		d.gone[i], d.messages[i].empty = true, len(texts) == 0
 		for _, t := range texts {
 			d.append(to, t)
 		}

@@ -171,10 +171,11 @@ type link struct {
 	role        wire.Role
 }
 
-// clientMessage is a client's message: a hash of its bytes, and whether its form stays or it has a token counter.
+// clientMessage is a client's message, by a hash of its bytes.
 type clientMessage struct {
 	hash  uint64
-	plain bool
+	plain bool // the rules for forms and token counters change nothing
+	empty bool // a system message without a text for the model
 }
 
 // conversation is immutable: each request makes a new one.

@@ -49,7 +49,7 @@ func replay(t *testing.T, file string, format wire.Format) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			body = out.Body
+			body = out.Body.Bytes()
 		}
 		x, err := store.Begin(overlay.Conversation{Session: "s"},
 			overlay.Request{Format: format, Body: body, Rules: overlay.LocalServer, At: time.Now()})

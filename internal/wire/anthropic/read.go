@@ -90,7 +90,7 @@ func (r *reader) request(body rawjson.Value) error {
 			return err
 		}
 	}
-	return r.tools(tools)
+	return r.ReadTools(tools, r.tools)
 }
 
 func (r *reader) thinking(v rawjson.Value) {

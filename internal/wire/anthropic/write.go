@@ -241,7 +241,7 @@ func (w *writer) tools() {
 	}
 	w.Key("tools")
 	w.Open('[')
-	for _, t := range w.Tools {
+	w.EachTool(func(t translate.Tool) {
 		description, schema := w.Function(t)
 		w.Open('{')
 		w.Str("name", w.Names.Upstream(t.ToolName))
@@ -254,7 +254,7 @@ func (w *writer) tools() {
 		}
 		w.mark(t.Cache)
 		w.Close('}')
-	}
+	})
 	w.Close(']')
 	if c.Mode == "" && !c.Single {
 		return

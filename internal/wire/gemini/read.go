@@ -50,7 +50,7 @@ func (r *reader) request(body rawjson.Value, in translate.Incoming) error {
 			}
 			r.Leave()
 		case "tools":
-			err = r.tools(v)
+			err = r.ReadTools(v, r.tools)
 		case "toolConfig", "tool_config":
 			err = r.choice(v)
 		case "generationConfig", "generation_config":

@@ -106,7 +106,7 @@ func (w writer) tools() {
 	w.Open('{')
 	w.Key("functionDeclarations")
 	w.Open('[')
-	for _, t := range w.Tools {
+	w.EachTool(func(t translate.Tool) {
 		description, schema := w.Function(t)
 		w.Open('{')
 		w.Str("name", w.Names.Upstream(t.ToolName))
@@ -121,7 +121,7 @@ func (w writer) tools() {
 		if t.Strict.IsTrue() {
 			w.Drop(w.Client.Strict)
 		}
-	}
+	})
 	w.Close(']')
 	w.Close('}')
 	w.Close(']')

@@ -34,7 +34,7 @@ func (r reader) request(body rawjson.Value) error {
 		case "input":
 			in = v
 		case "tools":
-			err = r.tools(v)
+			err = r.ReadTools(v, r.tools)
 		case "generation_config":
 			err = r.config(v)
 		case "response_format":

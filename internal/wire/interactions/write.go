@@ -123,7 +123,7 @@ func (w writer) tools() {
 	}
 	w.Key("tools")
 	w.Open('[')
-	for _, t := range w.Tools {
+	w.EachTool(func(t translate.Tool) {
 		description, schema := w.Function(t)
 		w.Open('{')
 		w.Str("type", "function")
@@ -139,7 +139,7 @@ func (w writer) tools() {
 		if t.Strict.IsTrue() {
 			w.Drop(w.Client.Strict)
 		}
-	}
+	})
 	w.Close(']')
 }
 

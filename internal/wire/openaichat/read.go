@@ -31,7 +31,7 @@ func (r reader) request(body rawjson.Value) error {
 		case "messages":
 			err = r.messages(v)
 		case "tools":
-			err = r.tools(v)
+			err = r.ReadTools(v, r.tools)
 		case "tool_choice":
 			err = r.choice(v)
 		case "parallel_tool_calls":

@@ -83,7 +83,7 @@ func (w writer) tools() {
 	}
 	w.Key("tools")
 	w.Open('[')
-	for _, t := range w.Tools {
+	w.EachTool(func(t translate.Tool) {
 		description, schema := w.Function(t)
 		w.Open('{')
 		w.Str("type", "function")
@@ -104,7 +104,7 @@ func (w writer) tools() {
 			w.DropCache(t.Cache, translate.InTools)
 		}
 		w.Close('}')
-	}
+	})
 	w.Close(']')
 	switch {
 	case c.Mode == "any" && len(c.Tools) == 1:

@@ -96,7 +96,7 @@ func (r reader) request(body rawjson.Value) error {
 		}
 	}
 	r.Prewarm()
-	if err := r.tools(tools, ""); err != nil {
+	if err := r.ReadTools(tools, func(v rawjson.Value) error { return r.tools(v, "") }); err != nil {
 		return err
 	}
 	return r.input(in)

@@ -93,7 +93,7 @@ func (w writer) tools() {
 	}
 	w.Key("tools")
 	w.Open('[')
-	for _, t := range w.Tools {
+	w.EachTool(func(t translate.Tool) {
 		w.Open('{')
 		if t.Custom {
 			w.Str("type", "custom")
@@ -111,7 +111,7 @@ func (w writer) tools() {
 		}
 		w.DropCache(t.Cache, translate.InTools)
 		w.Close('}')
-	}
+	})
 	w.Close(']')
 	switch {
 	case c.Mode == "any" && len(c.Tools) == 1:

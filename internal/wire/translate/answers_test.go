@@ -102,7 +102,7 @@ func proofComesBack(t *testing.T, client, upstream wire.Format) string {
 	if err != nil {
 		t.Fatalf("%s to %s: %v\n%s", client, upstream, err, body)
 	}
-	sent := string(out.Body)
+	sent := string(out.Body.Bytes())
 	want := []string{`"c2lnbmF0dXJl"`}
 	switch upstream {
 	case wire.Anthropic:

@@ -38,7 +38,7 @@ func BenchmarkConvert(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			in = translate.Incoming{Body: out.Body, Path: out.Path, Query: out.Query}
+			in = translate.Incoming{Body: out.Body.Bytes(), Path: out.Path, Query: out.Query}
 		}
 		for _, to := range translate.Formats() {
 			if from == to {
@@ -52,7 +52,7 @@ func BenchmarkConvert(b *testing.B) {
 					if err != nil {
 						b.Fatal(err)
 					}
-					reuse.Recycle(out.Body)
+					reuse.Recycle(out.Body.Raw)
 				}
 			})
 		}
@@ -71,7 +71,7 @@ func BenchmarkConvertTurns(b *testing.B) {
 					b.Fatal(err)
 				}
 				in.Turns = out.Turns
-				reuse.Recycle(out.Body)
+				reuse.Recycle(out.Body.Raw)
 			}
 		})
 	}
@@ -109,7 +109,7 @@ func BenchmarkConvertGrowing(b *testing.B) {
 			b.Fatal(out, err)
 		}
 		turns = out.Turns
-		reuse.Recycle(out.Body)
+		reuse.Recycle(out.Body.Raw)
 		if i == 0 {
 			b.StartTimer()
 		}

@@ -127,17 +127,17 @@ func (f feature) cell(t *testing.T, client, upstream wire.Format) string {
 	case err != nil:
 		t.Fatalf("%s: %s to %s: %v", f.name, client, upstream, err)
 	case client == upstream:
-		if !bytes.Equal(out.Body, in.Body) || out.Path != path || out.Query != query {
+		if !bytes.Equal(out.Body.Bytes(), in.Body) || out.Path != path || out.Query != query {
 			t.Errorf("%s: %s to itself: changed", f.name, client)
 		}
 		return works
 	}
-	if !json.Valid(out.Body) {
-		t.Errorf("%s: %s to %s: not JSON: %s", f.name, client, upstream, out.Body)
+	if !json.Valid(out.Body.Bytes()) {
+		t.Errorf("%s: %s to %s: not JSON: %s", f.name, client, upstream, out.Body.Bytes())
 	}
-	q, err := translate.Read(upstream, translate.Incoming{Body: out.Body, Path: out.Path, Query: out.Query})
+	q, err := translate.Read(upstream, translate.Incoming{Body: out.Body.Bytes(), Path: out.Path, Query: out.Query})
 	if err != nil {
-		t.Fatalf("%s: %s to %s: %v\n%s", f.name, client, upstream, err, out.Body)
+		t.Fatalf("%s: %s to %s: %v\n%s", f.name, client, upstream, err, out.Body.Bytes())
 	}
 	switch {
 	case f.kept(q):
@@ -147,7 +147,7 @@ func (f feature) cell(t *testing.T, client, upstream wire.Format) string {
 	case len(out.Dropped) > 0:
 		return "left out: `" + strings.Join(out.Dropped, "`, `") + "`"
 	}
-	t.Errorf("%s: %s to %s: lost without a word: %s", f.name, client, upstream, out.Body)
+	t.Errorf("%s: %s to %s: lost without a word: %s", f.name, client, upstream, out.Body.Bytes())
 	return ""
 }
 
@@ -203,8 +203,8 @@ func TestFeaturesOfficial(t *testing.T) {
 				}
 				if err != nil {
 					t.Errorf("%s: %s to %s: %v", f.name, client, upstream, err)
-				} else if !json.Valid(out.Body) {
-					t.Errorf("%s: %s to %s: not JSON: %s", f.name, client, upstream, out.Body)
+				} else if !json.Valid(out.Body.Bytes()) {
+					t.Errorf("%s: %s to %s: not JSON: %s", f.name, client, upstream, out.Body.Bytes())
 				}
 			}
 		}

@@ -92,15 +92,15 @@ func convertAll(t *testing.T, from wire.Format, body []byte) {
 				}
 				continue
 			}
-			if !json.Valid(out.Body) {
-				t.Fatalf("%s to %s: not JSON: %q\n%q", from, to, out.Body, body)
+			if !json.Valid(out.Body.Bytes()) {
+				t.Fatalf("%s to %s: not JSON: %q\n%q", from, to, out.Body.Bytes(), body)
 			}
-			if _, err := translate.Read(to, translate.Incoming{Body: out.Body, Path: out.Path, Query: out.Query}); err != nil &&
+			if _, err := translate.Read(to, translate.Incoming{Body: out.Body.Bytes(), Path: out.Path, Query: out.Query}); err != nil &&
 				!errors.As(err, &refused) {
-				t.Fatalf("%s to %s: %v: %q\n%q", from, to, err, out.Body, body)
+				t.Fatalf("%s to %s: %v: %q\n%q", from, to, err, out.Body.Bytes(), body)
 			}
 			again, err := translate.Convert(from, to, in, o)
-			if err != nil || string(again.Body) != string(out.Body) {
+			if err != nil || string(again.Body.Bytes()) != string(out.Body.Bytes()) {
 				t.Fatalf("%s to %s: another body the second time", from, to)
 			}
 		}

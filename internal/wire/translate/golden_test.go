@@ -88,10 +88,10 @@ func goldenRequest(t *testing.T, request *golden.Section, args []string) string 
 	} else if err != nil {
 		t.Fatal(err)
 	}
-	if err := translate.WellFormed(out.Body); err != nil {
-		t.Errorf("%v: %s", err, out.Body)
+	if err := translate.WellFormed(out.Body.Bytes()); err != nil {
+		t.Errorf("%v: %s", err, out.Body.Bytes())
 	}
-	lines := golden.Indent(out.Body) + "\n"
+	lines := golden.Indent(out.Body.Bytes()) + "\n"
 	for _, dropped := range out.Dropped {
 		lines += "dropped: " + dropped + "\n"
 	}

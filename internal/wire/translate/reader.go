@@ -33,8 +33,12 @@ type Reader struct {
 	entries int // entries read
 	index   rawjson.Index
 	origin  origin // the current element of the list of messages
-	known   *Turns // the turns left out of the body, nil for none
 	sum     xxh3.Hasher
+	// known are the turns that the body is without, nil for none.
+	known   *Turns
+	without omitted
+	// remember keeps the tools for the next request.
+	remember bool
 	// Parts are the parts of the lists being read. The parts of an inner list follow those of the
 	// outer list.
 	Parts []Part
@@ -135,6 +139,9 @@ func (r *Reader) BodyMembers(body rawjson.Value) iter.Seq2[string, rawjson.Value
 	return func(yield func(string, rawjson.Value) bool) {
 		r.sum.ResetSeed(turnsSeed)
 		for key, v := range r.index.Members(body) {
+			if r.without.tools > 0 && r.offset(v) == r.without.tools {
+				v = r.known.tools.raw
+			}
 			switch string(r.Request.Format.Codec().Name([]byte(key))) {
 			case "messages":
 				r.Request.list = r.offset(v)

@@ -40,6 +40,8 @@ type Request struct {
 	// that the translation of a message depends on.
 	list int
 	sum  uint64
+	// tools are the tools for the conversation's next request, nil for none.
+	tools *toolList
 	// whole: the translation of some message depends on all messages, see [Reader.DependsOnAll].
 	whole bool
 }

@@ -98,7 +98,7 @@ func TestNames(t *testing.T) {
 		`{"type":"function_call","call_id":"1","name":"`+long+
 		`2","arguments":"{}"},{"type":"function_call","call_id":"2","namespace":"crm","name":"f","arguments":"{}"}]}`, "",
 		translate.Options{})
-	q, err := translate.Read(wire.OpenAIChat, translate.Incoming{Body: out.Body})
+	q, err := translate.Read(wire.OpenAIChat, translate.Incoming{Body: out.Body.Bytes()})
 	if err != nil {
 		t.Fatal(err)
 	}

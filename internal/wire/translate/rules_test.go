@@ -95,8 +95,8 @@ func obey(t *testing.T, from wire.Format, body []byte) {
 				}
 				continue
 			}
-			if err := judge(to, o.Model(""), out.Body); err != nil {
-				t.Fatalf("%s to %s, %s, official %t: %v\nof %s\nin %s", from, to, o.Model(""), o.Official, err, body, out.Body)
+			if err := judge(to, o.Model(""), out.Body.Bytes()); err != nil {
+				t.Fatalf("%s to %s, %s, official %t: %v\nof %s\nin %s", from, to, o.Model(""), o.Official, err, body, out.Body.Bytes())
 			}
 		}
 	}

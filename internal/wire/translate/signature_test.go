@@ -57,11 +57,11 @@ func TestLongSignature(t *testing.T) {
 					`{"model":"m","input":[{"role":"user","content":"Go."},`+input+results+
 						`],"tools":[{"type":"function","name":"f","parameters":{"type":"object"}}]}`, "gemini-3.1-pro",
 					translate.Options{Official: true})
-				signed := gjson.GetBytes(back.Body, "contents.1.parts.#(functionCall.id==\"c1\").thoughtSignature").Str
+				signed := gjson.GetBytes(back.Body.Bytes(), "contents.1.parts.#(functionCall.id==\"c1\").thoughtSignature").Str
 				if signed != signature {
-					t.Errorf("stream %v: the call came back with %.40q: %s", stream, signed, gjson.GetBytes(back.Body, "contents.1"))
+					t.Errorf("stream %v: the call came back with %.40q: %s", stream, signed, gjson.GetBytes(back.Body.Bytes(), "contents.1"))
 				}
-				if n := strings.Count(string(back.Body), signature); n != 1 {
+				if n := strings.Count(string(back.Body.Bytes()), signature); n != 1 {
 					t.Errorf("stream %v: the signature came back %d times", stream, n)
 				}
 				if len(back.Dropped) != 0 && !strings.Contains(c.parts, "thought\":true") {
@@ -104,7 +104,7 @@ func TestSeveralThoughts(t *testing.T) {
 		out := convert(t, wire.Gemini, wire.Anthropic, `{"contents":[{"role":"user","parts":[{"text":"x"}]},`+said+
 			`,{"role":"user","parts":[{"functionResponse":{"id":"toolu_1","name":"f","response":{"output":"r"}}}]}]}`,
 			"claude-opus-4-5", translate.Options{Official: true})
-		if got, want := gjson.GetBytes(out.Body, "messages.1.content").Raw, "["+strings.Join(blocks, ",")+"]"; got != want {
+		if got, want := gjson.GetBytes(out.Body.Bytes(), "messages.1.content").Raw, "["+strings.Join(blocks, ",")+"]"; got != want {
 			t.Errorf("%s: %s, want %s of %s", name, got, want, said)
 		}
 	}
@@ -134,7 +134,7 @@ func TestThoughtsOnce(t *testing.T) {
 		out := convert(t, wire.Gemini, wire.OpenAIChat, `{"contents":[{"role":"user","parts":[{"text":"x"}]},`+said+
 			`,{"role":"user","parts":[{"functionResponse":{"id":"a","name":"f","response":{"output":"r"}}}]}]}`, "qwen",
 			translate.Options{})
-		if got := gjson.GetBytes(out.Body, "messages.1"); got.Get("reasoning_content").Str != "Hm so." ||
+		if got := gjson.GetBytes(out.Body.Bytes(), "messages.1"); got.Get("reasoning_content").Str != "Hm so." ||
 			got.Get("content").Str != "Look." {
 			t.Errorf("%s: %s", name, got)
 		}
@@ -151,9 +151,9 @@ func TestEncryptedReasoning(t *testing.T) {
 		whole, _ := run(wire.OpenAIChat, wire.Anthropic, translate.Answering{}, []byte(answer))
 		out := convert(t, wire.Anthropic, wire.OpenAIChat, `{"model":"m","messages":[`+question+
 			`,{"role":"assistant","content":`+gjson.GetBytes(whole, "content").Raw+`},`+question+`]}`, "", translate.Options{})
-		if got := gjson.GetBytes(out.Body,
+		if got := gjson.GetBytes(out.Body.Bytes(),
 			"messages.1.reasoning_details").Raw; got != `[{"type":"reasoning.encrypted","data":"ZW5j","id":"r1"}]` {
-			t.Errorf("%q: %s of %s", text, out.Body, whole)
+			t.Errorf("%q: %s of %s", text, out.Body.Bytes(), whole)
 		}
 	}
 }
@@ -183,7 +183,7 @@ func TestPlacesOfThoughts(t *testing.T) {
 				`,{"role":"user","parts":[{"functionResponse":{"id":"toolu_1","name":"f","response":{"output":"r"}}}]}]}`,
 				"claude-opus-5", translate.Options{Official: true}),
 		} {
-			if got := gjson.GetBytes(out.Body, "messages.1.content").Raw; got != "["+blocks+"]" {
+			if got := gjson.GetBytes(out.Body.Bytes(), "messages.1.content").Raw; got != "["+blocks+"]" {
 				t.Errorf("%s: %s, want %s", name, got, blocks)
 			}
 		}
@@ -217,7 +217,7 @@ func TestSignatureOfText(t *testing.T) {
 					out, _ := run(wire.Gemini, client, translate.Answering{Stream: stream, Seed: seed}, []byte(data))
 					back := convert(t, client, wire.Gemini, sentBack(t, client, stream, out), "gemini-3.1-pro",
 						translate.Options{Official: true})
-					said := gjson.GetBytes(back.Body, `contents.#(role=="model").parts`)
+					said := gjson.GetBytes(back.Body.Bytes(), `contents.#(role=="model").parts`)
 					i := len(said.Array()) - 1
 					if last := said.Get(fmt.Sprint(i)); i < 1 || last.Get("thoughtSignature").Str != "U0lHMQ==" ||
 						last.Get("text").Str != "" || last.Get("thought").Exists() ||

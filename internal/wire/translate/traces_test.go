@@ -116,13 +116,13 @@ func bytesAs(t *testing.T, from, to wire.Format, body []byte, o translate.Option
 		if err != nil {
 			t.Fatal(err)
 		}
-		in = translate.Incoming{Body: out.Body, Path: out.Path, Query: out.Query}
+		in = translate.Incoming{Body: out.Body.Bytes(), Path: out.Path, Query: out.Query}
 	}
 	out, err := translate.Convert(from, to, in, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return out.Body
+	return out.Body.Bytes()
 }
 
 // pathOf returns a request path of a format.
@@ -166,18 +166,18 @@ func TestTraceRoundTrip(t *testing.T) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						in = translate.Incoming{Body: out.Body, Path: out.Path, Query: out.Query}
+						in = translate.Incoming{Body: out.Body.Bytes(), Path: out.Path, Query: out.Query}
 					}
 					there, err := translate.Convert(a, b, in, translate.Options{})
 					if err != nil {
 						t.Fatalf("%s: there: %v", filepath.Base(file), err)
 					}
-					back, err := translate.Convert(b, a, translate.Incoming{Body: there.Body, Path: there.Path, Query: there.Query},
+					back, err := translate.Convert(b, a, translate.Incoming{Body: there.Body.Bytes(), Path: there.Path, Query: there.Query},
 						translate.Options{})
 					if err != nil {
 						t.Fatalf("%s: back: %v", filepath.Base(file), err)
 					}
-					sameMeaning(t, a, b, in, translate.Incoming{Body: back.Body, Path: back.Path, Query: back.Query})
+					sameMeaning(t, a, b, in, translate.Incoming{Body: back.Body.Bytes(), Path: back.Path, Query: back.Query})
 				}
 			})
 		}

@@ -29,9 +29,9 @@ type Incoming struct {
 
 // Outgoing is a request for the upstream, with the data for converting the answer.
 type Outgoing struct {
-	// Body is the new body. It is Incoming.Body if both formats are the same, else a buffer for
+	// Body is the new body. Its Raw is Incoming.Body if both formats are the same, else a buffer for
 	// [reuse.Recycle].
-	Body []byte
+	Body *wire.Body
 	// Path is the path of the upstream's endpoint. The prefix of the client's path is kept.
 	Path string
 	// Query is the raw query to send.
@@ -83,7 +83,7 @@ func Convert(from, to wire.Format, in Incoming, o Options) (*Outgoing, error) {
 		return nil, fmt.Errorf("translate from %q to %q: no such format", from, to)
 	}
 	if from == to {
-		return &Outgoing{Body: in.Body, Path: in.Path, Query: in.Query, IncludeUsage: true}, nil
+		return &Outgoing{Body: &wire.Body{Raw: in.Body}, Path: in.Path, Query: in.Query, IncludeUsage: true}, nil
 	}
 	if out, ok := in.Turns.convert(from, to, in, o); ok {
 		return out, nil
@@ -96,10 +96,10 @@ func Convert(from, to wire.Format, in Incoming, o Options) (*Outgoing, error) {
 }
 
 // Read reads a request of any format. The result points into in.Body.
-func Read(from wire.Format, in Incoming) (*Request, error) { return read(from, in, nil, 0) }
+func Read(from wire.Format, in Incoming) (*Request, error) { return read(from, in, nil, omitted{}) }
 
-// read is [Read] for a body from which known turns have been left out. list is the index of its messages then.
-func read(from wire.Format, in Incoming, known *Turns, list int) (*Request, error) {
+// read is [Read] for a body without known turns.
+func read(from wire.Format, in Incoming, known *Turns, without omitted) (*Request, error) {
 	index, ok := rawjson.IndexObject(in.Body)
 	if !ok {
 		return nil, errNotObject
@@ -107,7 +107,10 @@ func read(from wire.Format, in Incoming, known *Turns, list int) (*Request, erro
 	if dialectOf(from) == nil {
 		return nil, fmt.Errorf("translate from %q: no such format", from)
 	}
-	r := Reader{Request: &Request{Format: from, list: list}, from: dialectOf(from), index: index, known: known}
+	r := Reader{
+		Request: &Request{Format: from, list: without.list}, from: dialectOf(from), index: index, known: known,
+		without: without, remember: in.Remember,
+	}
 	if known != nil {
 		r.entries = known.entries
 	}
@@ -128,7 +131,7 @@ func Write(to wire.Format, q *Request, in Incoming, o Options) (*Outgoing, error
 	}
 	out := w.outgoing(in)
 	if in.Remember && len(in.Body) >= minRemembered {
-		out.Turns = w.remember(in, xxh3.NewSeed(turnsSeed))
+		out.Turns = w.remember(in, q.list, xxh3.NewSeed(turnsSeed))
 	}
 	return out, nil
 }

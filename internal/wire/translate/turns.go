@@ -49,6 +49,8 @@ type Turns struct {
 	// ids are hashes of the ids of the calls. names are the tools that only the turns name.
 	ids   []uint64
 	names []ToolName
+	// tools are the list of tools of the request, nil for none.
+	tools *toolList
 }
 
 const (
@@ -66,7 +68,7 @@ func hashID(id string) uint64 { return xxh3.HashStringSeed(id, turnsSeed) }
 
 // Size returns the memory that the turns take, in bytes.
 func (t *Turns) Size() int64 {
-	size := int64(unsafe.Sizeof(*t)) + int64(len(t.ids))*8
+	size := int64(unsafe.Sizeof(*t)) + int64(len(t.ids))*8 + t.tools.size()
 	for _, b := range t.translated {
 		size += int64(len(b) + int(unsafe.Sizeof(b)))
 	}
@@ -92,22 +94,45 @@ func (t *Turns) convert(from, to wire.Format, in Incoming, o Options) (*Outgoing
 		return nil, false
 	}
 	rest := in
-	rest.Body = append(reuse.Buffer(len(in.Body)-t.length+t.first), in.Body[:list+t.first]...)
-	rest.Body = append(rest.Body, in.Body[list+t.length:]...)
+	var without omitted
+	rest.Body, without = t.omit(in.Body, list)
 	defer reuse.Recycle(rest.Body) // the result has no part of it
-	q, err := read(from, rest, t, list)
-	if err != nil || q.sum != t.sum || q.list != list {
+	q, err := read(from, rest, t, without)
+	if err != nil || q.sum != t.sum || q.list != without.list ||
+		without.tools > 0 && q.tools != t.tools {
 		return nil, false
 	}
-	w := newWriter(to, q, o, len(in.Body))
+	w := newWriter(to, q, o, len(in.Body)-t.length+t.first)
 	w.known = t
 	if w.Model != t.model || w.write() != nil || q.whole || len(w.dropped) >= maxDropped {
 		reuse.Recycle(w.Body)
 		return nil, false
 	}
 	out := w.outgoing(in)
-	out.Turns = w.remember(in, sum)
+	out.Turns = w.remember(in, list, sum)
 	return out, true
+}
+
+// omitted has the places in a body without the known turns and tools.
+type omitted struct {
+	list  int // the list of messages
+	tools int // a list of no tools in place of the known ones, 0 if the body has its own
+}
+
+// omit returns a copy of a body without the turns, and without the tools if they are the known ones.
+func (t *Turns) omit(body []byte, list int) ([]byte, omitted) {
+	out := reuse.Buffer(len(body) - t.length + t.first)
+	start, end := list+t.first, list+t.length
+	at := t.tools.find(body, list)
+	switch {
+	case at > 0 && at+len(t.tools.raw) <= list:
+		out = append(append(append(out, body[:at]...), "[]"...), body[at+len(t.tools.raw):start]...)
+		return append(out, body[end:]...), omitted{list - len(t.tools.raw) + len("[]"), at}
+	case at >= end:
+		out = append(append(append(out, body[:start]...), body[end:at]...), "[]"...)
+		return append(out, body[at+len(t.tools.raw):]...), omitted{list, at - end + start}
+	}
+	return append(append(out, body[:start]...), body[end:]...), omitted{list: list}
 }
 
 func sameOptions(a, b Options) bool {
@@ -159,9 +184,6 @@ func (w *Writer) EachMessage(write func(Message) error) error {
 	w.starts = make([]start, 0, len(w.Messages))
 	for i, m := range w.Messages {
 		if w.known != nil && i == w.tail {
-			for _, b := range w.known.translated {
-				w.Body = append(w.Body, b...)
-			}
 			for _, n := range w.known.names {
 				w.Names.Upstream(n)
 			}
@@ -181,9 +203,9 @@ func (w *Writer) EachMessage(write func(Message) error) error {
 }
 
 // remember returns the translated turns for the next request: the known ones and those up to the last answer before
-// which nothing is marked, because clients move their markers. It returns nil for none. sum has hashed the bytes of
-// the known ones.
-func (w *Writer) remember(in Incoming, sum *xxh3.Hasher) *Turns {
+// which nothing is marked, because clients move their markers. It returns nil for none. list is the index of the
+// messages in the body, and sum has hashed the bytes of the known turns.
+func (w *Writer) remember(in Incoming, list int, sum *xxh3.Hasher) *Turns {
 	q, t := w.Request, w.known
 	if q.whole || len(w.dropped) >= maxDropped {
 		return nil
@@ -199,7 +221,7 @@ func (w *Writer) remember(in Incoming, sum *xxh3.Hasher) *Turns {
 			first: int(w.Messages[from].origin.at) - q.list,
 		}
 		t.length, t.options.Model = t.first, nil
-		_, _ = sum.Write(in.Body[q.list : q.list+t.first])
+		_, _ = sum.Write(in.Body[list : list+t.first])
 	}
 	to := from
 	for i := from; i+1 < len(w.Messages) && !isMarked(w.Messages[i].Parts); i++ {
@@ -211,9 +233,10 @@ func (w *Writer) remember(in Incoming, sum *xxh3.Hasher) *Turns {
 		return w.known
 	}
 	next := *t
+	next.tools = w.rememberTools()
 	first, end := w.Messages[from].origin, w.Messages[to].origin
 	next.length += int(end.at - first.at)
-	_, _ = sum.Write(in.Body[q.list+t.length : q.list+next.length])
+	_, _ = sum.Write(in.Body[list+t.length : list+next.length])
 	next.bytes = sum.Sum64()
 	next.elements += int(end.element - first.element)
 	next.entries += int(end.entries - first.entries)
@@ -248,11 +271,25 @@ func appendPiece(pieces [][]byte, b []byte) [][]byte {
 	return append(slices.Clip(pieces), bytes.Clone(b))
 }
 
+// body returns the written body, with the known turns in their place.
+func (w *Writer) body() *wire.Body {
+	if w.known == nil {
+		return &wire.Body{Raw: w.Body}
+	}
+	at := int32(w.starts[w.tail].body)
+	turns := make([]wire.Cut, len(w.known.translated))
+	for i, b := range w.known.translated {
+		turns[i] = wire.Cut{Start: at, End: at, With: b}
+	}
+	body, _ := wire.NewBody(w.Body, turns...) // insertions do not overlap
+	return body
+}
+
 // outgoing returns the written request.
 func (w *Writer) outgoing(in Incoming) *Outgoing {
 	q := w.Request
 	out := &Outgoing{
-		Body: w.Body, Names: w.Names, Stream: q.Stream, Stop: w.stop,
+		Body: w.body(), Names: w.Names, Stream: q.Stream, Stop: w.stop,
 		IncludeUsage: q.IncludeUsage, Model: q.Model, Empty: q.FillsCache, Added: w.added,
 	}
 	out.Path, out.Query = endpoint(q.Format, w.To, in.Path, w.Model, q.Stream)

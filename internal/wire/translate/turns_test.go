@@ -32,14 +32,16 @@ func convertBoth(t *testing.T, from, to wire.Format, in translate.Incoming, o tr
 	}
 	turns := got.Turns
 	got.Turns = nil
-	if string(got.Body) != string(want.Body) {
+	gotBody, wantBody := got.Body.Bytes(), want.Body.Bytes()
+	if string(gotBody) != string(wantBody) {
 		i := 0
-		for i < min(len(got.Body), len(want.Body)) && got.Body[i] == want.Body[i] {
+		for i < min(len(gotBody), len(wantBody)) && gotBody[i] == wantBody[i] {
 			i++
 		}
-		t.Fatalf("%s to %s: got another body from byte %d on: %.600q, want %.600q, of %s", from, to, i, got.Body[i:],
-			want.Body[i:], in.Body)
+		t.Fatalf("%s to %s: got another body from byte %d on: %.600q, want %.600q, of %s", from, to, i, gotBody[i:],
+			wantBody[i:], in.Body)
 	}
+	got.Body, want.Body = nil, nil
 	if !reflect.DeepEqual(got, want) {
 		t.Fatalf("%s to %s: got %+v, names %+v, want %+v, names %+v, of %s", from, to, got, got.Names, want, want.Names,
 			in.Body)
@@ -78,6 +80,16 @@ type talk struct {
 	*rand.Rand
 	list  []string
 	calls int
+	extra string // an odd tool, empty for none
+}
+
+// oddTools are dropped in part, run by the provider, or written with a marker.
+var oddTools = []string{
+	"",
+	`{"name":"strict","description":"x","strict":true,"input_schema":{"anyOf":[{"type":"object"}]},"odd":1},`,
+	`{"name":"marked","input_schema":{"type":"object"},"cache_control":{"type":"ephemeral","ttl":"1h"}},`,
+	`{"type":"web_search_20250305","name":"web_search"},`,
+	`{"name":"a name, too odd","input_schema":{}},`,
 }
 
 // grow adds a turn, which is mostly a regular one.
@@ -101,7 +113,7 @@ func (k *talk) grow() {
 
 // head are the other members: large enough that turns are remembered, and with tools.
 func (k *talk) head() string {
-	tools := `{"name":"f","description":"` + strings.Repeat("x", 9<<10) + `","input_schema":{"type":"object"}},` +
+	tools := k.extra + `{"name":"f","description":"` + strings.Repeat("x", 9<<10) + `","input_schema":{"type":"object"}},` +
 		`{"name":"late","defer_loading":true,"input_schema":{"type":"object"}}`
 	if k.IntN(30) == 0 {
 		tools += `,{"name":"g","input_schema":{"type":"object"}}`
@@ -110,7 +122,12 @@ func (k *talk) head() string {
 	if k.IntN(30) == 0 {
 		thinking = `"thinking":{"type":"enabled","budget_tokens":2000},`
 	}
-	return fmt.Sprintf(`"system":"You are %d.","max_tokens":9000,%s"stream":true,"tools":[%s]`, k.IntN(3), thinking, tools)
+	other := ""
+	if k.IntN(30) == 0 {
+		other = `"tools":[{"name":"other","input_schema":{"type":"object"}}],`
+	}
+	return fmt.Sprintf(`"system":"You are %d.","max_tokens":9000,%s%s"stream":true,"tools":[%s]`, k.IntN(3)*7, thinking, other,
+		tools)
 }
 
 func (k *talk) body() []byte {
@@ -145,9 +162,10 @@ func TestTurns(t *testing.T) {
 		wire.Anthropic: {"claude-opus-4-8", "claude-sonnet-4-5"}, wire.OpenAIChat: {"gpt-5.2", "gemini-3.1-pro"},
 		wire.OpenAIResponses: {"gpt-5.2"}, wire.Gemini: {"gemini-3.1-pro", "gemini-2.5-pro"}, wire.Interactions: {"gemini-3.1-pro"},
 	}
-	used, all := 0, 0
+	used, knownTools, all := 0, 0, 0
 	for seed := range uint64(200 / testkit.Every(25)) {
 		k := &talk{Rand: rand.New(rand.NewPCG(seed, 1)), list: []string{pieces[0]}}
+		k.extra = oddTools[k.IntN(len(oddTools))]
 		var turns []*translate.Turns // of all formats and options
 		last := map[string]*translate.Turns{}
 		for range 12 {
@@ -160,7 +178,7 @@ func TestTurns(t *testing.T) {
 					if err != nil {
 						continue
 					}
-					in = translate.Incoming{Body: out.Body, Path: out.Path, Query: out.Query}
+					in = translate.Incoming{Body: out.Body.Bytes(), Path: out.Path, Query: out.Query}
 				}
 				for _, to := range translate.Formats() {
 					if to == from {
@@ -182,15 +200,41 @@ func TestTurns(t *testing.T) {
 					}
 					if last[key] = convertBoth(t, from, to, in, o); last[key] != nil {
 						turns = append(turns, last[key])
+						if last[key].SameTools(in.Turns) {
+							knownTools++
+						}
 					}
 				}
 			}
 		}
 	}
-	if used < all/10 {
-		t.Errorf("got turns used for %d of %d requests, want a tenth", used, all)
+	if used < all/10 || knownTools < all/20 {
+		t.Errorf("got turns used for %d and tools for %d of %d requests, want a tenth and a twentieth", used, knownTools, all)
 	}
-	t.Logf("turns used for %d of %d requests", used, all)
+	t.Logf("turns used for %d and tools for %d of %d requests", used, knownTools, all)
+}
+
+// The tools of a conversation are read and written once, and the requests stay the same.
+func TestKnownTools(t *testing.T) {
+	for _, extra := range oddTools {
+		for _, to := range translate.Formats()[1:] {
+			for _, o := range []translate.Options{{}, {CacheControl: true, Marks: true}, {Official: true}} {
+				k := &talk{Rand: rand.New(rand.NewPCG(1, 1)), list: []string{pieces[0]}}
+				var turns *translate.Turns
+				for i := range 5 {
+					k.calls++
+					k.list = append(k.list, fmt.Sprintf(pieces[11], k.calls), fmt.Sprintf(pieces[13], k.calls))
+					body := fmt.Sprintf(`{"model":"m","messages":[%s],"tools":[%s{"name":"f","description":"%s"}]}`,
+						strings.Join(k.list, ","), extra, strings.Repeat("x", 9<<10))
+					in := translate.Incoming{Body: []byte(body), Path: "/v1/messages", Turns: turns}
+					turns = convertBoth(t, wire.Anthropic, to, in, o)
+					if i > 1 && !turns.SameTools(in.Turns) {
+						t.Errorf("to %s with %q: got the tools read again, want the known ones", to, extra)
+					}
+				}
+			}
+		}
+	}
 }
 
 // The requests of recorded conversations are translated to the same bytes with the turns before, and nearly all of
@@ -216,7 +260,7 @@ func TestTraceTurns(t *testing.T) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						in = translate.Incoming{Body: out.Body, Path: out.Path, Query: out.Query}
+						in = translate.Incoming{Body: out.Body.Bytes(), Path: out.Path, Query: out.Query}
 					}
 					if in.Turns = turns; turns != nil {
 						all++

@@ -14,7 +14,7 @@ import (
 
 // Writer writes a [Request] as a body. The messages are the last member.
 type Writer struct {
-	// Body is the output so far.
+	// Body is the output so far, without the known turns.
 	Body []byte
 	// To is the upstream's format.
 	To wire.Format
@@ -47,6 +47,8 @@ type Writer struct {
 	known  *Turns
 	tail   int
 	starts []start
+	// The tools begin and end here in the body, both 0 if they are not remembered.
+	toolsStart, toolsEnd int
 }
 
 func newWriter(to wire.Format, q *Request, o Options, room int) *Writer {

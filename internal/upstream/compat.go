@@ -417,8 +417,8 @@ func forTemplates(v *wire.View) (cuts []wire.Cut) {
 		// Only OpenAI's models know the role developer.
 		case m.Role == wire.RoleSystem:
 			member, old, value = "role", `"developer"`, `"system"`
-		// A null content beside calls: templates render it as the word None or refuse it.
-		case m.Role != wire.RoleAssistant || m.First == m.End,
+		// A null content of an answer or a result: templates render it as the word None or refuse it.
+		case m.Role != wire.RoleAssistant && m.Role != wire.RoleTool,
 			slices.ContainsFunc(v.Blocks[m.First:m.End], func(b wire.Block) bool { return b.Kind == wire.KindText }):
 			continue
 		}

@@ -70,7 +70,7 @@ func TestCompatByView(t *testing.T) {
 	}
 }
 
-// A message with calls gets an empty text: servers render null as the word None, or fail.
+// A null content becomes an empty text: servers render null as the word None, or fail.
 func TestContentNull(t *testing.T) {
 	const calls = `"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{\"content\":null}"}}]`
 	for message, want := range map[string]string{
@@ -78,6 +78,10 @@ func TestContentNull(t *testing.T) {
 		`{"role":"assistant",` + calls + `, "content" : null }`: `{"role":"assistant",` + calls + `, "content" : "" }`,
 		`{"role":"assistant","content":"null",` + calls + `}`:   `{"role":"assistant","content":"null",` + calls + `}`,
 		`{"role":"assistant",` + calls + `}`:                    `{"role":"assistant",` + calls + `}`,
+		`{"role":"tool","tool_call_id":"b","content":null}`:     `{"role":"tool","tool_call_id":"b","content":""}`,
+		`{"content":null,"role":"function","name":"f"}`:         `{"content":"","role":"function","name":"f"}`,
+		`{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}}`: `{"role":"assistant",` +
+			`"content":"","function_call":{"name":"f","arguments":"{}"}}`,
 	} {
 		body := `{"model":"m","messages":[{"role":"user","content":"hi"},` + message +
 			`,{"role":"tool","tool_call_id":"c","content":"x"}]`

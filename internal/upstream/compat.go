@@ -419,7 +419,9 @@ func forTemplates(v *wire.View) (cuts []wire.Cut) {
 			member, old, value = "role", `"developer"`, `"system"`
 		// A null content of an answer or a result: templates render it as the word None or refuse it.
 		case m.Role != wire.RoleAssistant && m.Role != wire.RoleTool,
-			slices.ContainsFunc(v.Blocks[m.First:m.End], func(b wire.Block) bool { return b.Kind == wire.KindText }):
+			slices.ContainsFunc(v.Blocks[m.First:m.End], func(b wire.Block) bool {
+				return b.Kind == wire.KindText || b.Kind == wire.KindToolResult
+			}):
 			continue
 		}
 		for members := rawjson.Walk(v.Raw, int(m.Span.Start)); members.Next(); {

@@ -13,8 +13,8 @@ import (
 const quiet = time.Minute
 
 // pack is the compact form of an idle session's blocks: the content of a snapshot, in a sixth of
-// the memory. Edits and insertions stay as they are. All other states are derived again from the
-// next request, as after a restart.
+// the memory. Insertions and most edits stay as they are, long values of edits are left out if they have recipes. All
+// other states are derived again from the next request, as after a restart.
 type pack struct {
 	bytes    []byte
 	edits    []*Edit

@@ -6,6 +6,7 @@ package sessioncache
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -49,6 +50,45 @@ func TestPack(t *testing.T) {
 	}
 	if s.packed.Load() != nil {
 		t.Error("it is packed while it is locked")
+	}
+}
+
+// A packed session keeps long values by recipes only, also where no snapshots are taken.
+func TestPackedValues(t *testing.T) {
+	m := open(t, Options{})
+	defer m.Close()
+	var padded, bare strings.Builder
+	for i := 1; i < 100; i++ {
+		fmt.Fprintf(&padded, `%6d\tline %d of the file\n`, i, i)
+		fmt.Fprintf(&bare, `%d\tline %d of the file\n`, i, i)
+	}
+	v := view(t, user1+`,{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"Read","input":{}}]},{"role":"user",`+
+		`"content":[{"type":"tool_result","tool_use_id":"t1","content":"`+padded.String()+`"}]}`, nil)
+	for i, value := range []string{
+		`"` + bare.String() + `"`, // without padding
+		`"` + bare.String()[:2000] + `[llm_cache: 20 lines left out]\n"`,
+		`"` + strings.Repeat("of another origin ", 1000) + `"`, // stays
+		`"[a short note]"`,
+	} {
+		s := m.Acquire(t.Context(), Key{ID: fmt.Sprint(i)})
+		states := NewBlockStates(len(v.MessageBlocks()))
+		states[2].Edit = &Edit{Stage: "admission", Op: wire.OpReplace, Value: []byte(value)}
+		s.Lock()
+		l := s.Commit(Match{}, v, states)
+		s.pack()
+		if size := s.size(); size > 2000 && !strings.Contains(value, "origin") {
+			t.Errorf("value %d: %d bytes", i, size)
+		}
+		s.Unlock()
+		s.Lock()
+		if x := s.Match(v); x.Conversation != l || x.Common != 3 {
+			t.Errorf("it does not go on: %+v", x)
+		}
+		if e := l.States[2].Edit; e == nil || string(e.Value) != value || e.Stage != "admission" || e.Op != wire.OpReplace {
+			t.Errorf("%q is now %+v", value, e)
+		}
+		s.Unlock()
+		m.Release(s)
 	}
 }
 

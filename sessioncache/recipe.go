@@ -7,6 +7,19 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
+// minDescribed is the size in bytes from which a value takes more memory in an idle session than a recipe is worth.
+const minDescribed = 1 << 10
+
+// describeLong makes the missing recipes of edits with long values.
+func describeLong(v *wire.View, states []BlockState) {
+	blocks := v.MessageBlocks()
+	for i := range states[:min(len(states), len(blocks))] {
+		if e := states[i].Edit; e != nil && e.Recipe == nil && len(e.Value) >= minDescribed {
+			e.Recipe = MakeRecipe(e.Value, v.Bytes(blocks[i].Body))
+		}
+	}
+}
+
 // DescribeBlocks makes the missing recipes of edits and insertions from the blocks of a request.
 func DescribeBlocks(v *wire.View, states []BlockState) {
 	from := RecipeFrom(v)

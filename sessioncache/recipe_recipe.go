@@ -14,6 +14,7 @@ package sessioncache
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 
 	"github.com/zeebo/xxh3"
 )
@@ -53,13 +54,17 @@ func MakeRecipe(value, body []byte) []byte {
 	if len(value) > maxStep(body) {
 		return none
 	}
-	recipe := appendRecipe(append(binary.LittleEndian.AppendUint32(nil, sumOf(value)), fromBody), value, body)
+	head := binary.LittleEndian.AppendUint32(nil, sumOf(value))
+	bare := unpadded(body)
+	if bytes.Equal(value, bare) && len(bare) < len(body) { // most long values
+		return appendPiece(append(head, fromUnpadded), len(value), 0)
+	}
+	recipe := appendRecipe(append(slices.Clone(head), fromBody), value, body)
 	if len(recipe) > 0 && len(recipe) <= shortRecipe {
 		return recipe
 	}
-	// Admission removes padding, so that the value may match the unpadded body better.
-	if bare := unpadded(body); len(bare) < len(body) && len(value) <= maxStep(bare) {
-		other := appendRecipe(append(binary.LittleEndian.AppendUint32(nil, sumOf(value)), fromUnpadded), value, bare)
+	if len(bare) < len(body) && len(value) <= maxStep(bare) {
+		other := appendRecipe(append(head, fromUnpadded), value, bare)
 		if len(other) > 0 && (len(recipe) == 0 || len(other) < len(recipe)) {
 			return other
 		}
@@ -71,6 +76,9 @@ func MakeRecipe(value, body []byte) []byte {
 // and admission removes them.
 func unpadded(body []byte) []byte {
 	out := make([]byte, 0, len(body))
+	if len(body) > 0 && body[0] == '"' {
+		out, body = append(out, '"'), body[1:]
+	}
 	for len(body) > 0 {
 		rest := bytes.TrimLeft(body, " ")
 		if len(rest) > 0 && (rest[0] < '0' || rest[0] > '9') {
@@ -116,14 +124,18 @@ func appendRecipe(out, value, body []byte) []byte {
 		}
 		literal += from - copied
 		out = appendLiteral(out, value[copied:from])
-		out = binary.AppendUvarint(out, uint64(end-from)<<1|1)
-		out = binary.AppendVarint(out, int64(to-at))
+		out = appendPiece(out, end-from, to-at)
 		i, copied, at = end, end, n
 	}
 	if literal += len(value) - copied; literal > MaxLiteralBytes {
 		return none
 	}
 	return appendLiteral(out, value[copied:])
+}
+
+// appendPiece appends a piece of the body, by its length and its distance from the last one.
+func appendPiece(out []byte, length, distance int) []byte {
+	return binary.AppendVarint(binary.AppendUvarint(out, uint64(length)<<1|1), int64(distance))
 }
 
 func appendLiteral(out, literal []byte) []byte {

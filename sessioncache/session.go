@@ -361,6 +361,8 @@ func (s *Session) Commit(m Match, v *wire.View, states []BlockState) *Conversati
 	// Recipes need the bytes of the blocks, which are gone after the request.
 	if s.outlives.Load() {
 		DescribeBlocks(v, states)
+	} else {
+		describeLong(v, states)
 	}
 	// The request has an outcome: the conversation's claims end.
 	s.pending = slices.DeleteFunc(s.pending, func(o *Conversation) bool { return o.id == l.id })

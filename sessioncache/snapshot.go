@@ -263,6 +263,9 @@ func bit(set bool, b uint64) uint64 {
 // edit writes an edit, or its number if it was written before.
 func (w *snapshotWriter) edit(e *Edit) {
 	if w.pack != nil {
+		if len(e.Value) >= minDescribed && e.Outlives() {
+			e = &Edit{Stage: e.Stage, Op: e.Op, Recipe: e.Recipe}
+		}
 		w.pack.edits = append(w.pack.edits, e)
 		return
 	}

@@ -17,6 +17,8 @@ import (
 	"slices"
 
 	"github.com/zeebo/xxh3"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
 const (
@@ -84,18 +86,11 @@ func unpadded(body []byte) []byte {
 		if len(rest) > 0 && (rest[0] < '0' || rest[0] > '9') {
 			rest = body
 		}
-		end := bytes.Index(rest, lineBreak)
-		if end < 0 {
-			return append(out, rest...)
-		}
-		end += len(lineBreak)
+		end := rawjson.LineEnd(rest, 0)
 		out, body = append(out, rest[:end]...), rest[end:]
 	}
 	return out
 }
-
-// lineBreak ends a line in a JSON string.
-var lineBreak = []byte(`\n`)
 
 // appendRecipe appends the pieces of a recipe. It returns none where more than [MaxLiteralBytes] are
 // not from the body.

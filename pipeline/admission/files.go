@@ -4,12 +4,12 @@
 package admission
 
 import (
-	"encoding/binary"
 	"fmt"
-	"math/bits"
 	"strings"
 	"sync"
 	"unsafe"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
 // spelling is the form of a text with line numbers: plain, or a JSON string.
@@ -26,40 +26,7 @@ var (
 
 // quotedLineEnd is [lineEnd] in a JSON string.
 func quotedLineEnd(s string, from int) int {
-	for i := from; ; i++ {
-		n := indexQuotedBreak(s[i:])
-		if n < 0 {
-			return len(s)
-		}
-		i += n
-		escapes := i // the backslashes before the escape
-		for escapes > from && s[escapes-1] == '\\' {
-			escapes--
-		}
-		if (i-escapes)%2 == 0 {
-			return i + len(`\n`)
-		}
-	}
-}
-
-// indexQuotedBreak returns the index of the first backslash with an n after it, -1 for none.
-func indexQuotedBreak(s string) int {
-	// Eight bytes at a time, both bytes of the escape in one search: most lines of files have other
-	// escapes, too.
-	const ones, highs = 0x0101010101010101, 0x8080808080808080
-	i := 0
-	for ; len(s)-i > 8; i += 8 {
-		b := unsafe.Slice(unsafe.StringData(s[i:]), 9)
-		x := (binary.LittleEndian.Uint64(b) ^ ones*'\\') | (binary.LittleEndian.Uint64(b[1:]) ^ ones*'n')
-		if found := (x - ones) &^ x & highs; found != 0 {
-			return i + bits.TrailingZeros64(found)/8
-		}
-	}
-	n := strings.Index(s[i:], `\n`)
-	if n < 0 {
-		return -1
-	}
-	return i + n
+	return rawjson.LineEnd(unsafe.Slice(unsafe.StringData(s), len(s)), from)
 }
 
 // numberedLine measures the line number that a tool such as cat -n puts before a line of a file:

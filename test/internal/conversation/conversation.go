@@ -65,6 +65,9 @@ var (
 	Agent = Size{System: 8 << 10, Tools: 34 << 10, Result: 3 << 10, Thinking: true}
 )
 
+// reader is the tool that reads files, as Claude Code names it.
+const reader = "Read"
+
 // Tape holds the turns of all conversations of one shape and size. These differ in their first
 // message only.
 type Tape struct {
@@ -121,7 +124,10 @@ func (t *Tape) tools(text *author) string {
 	var tools []string
 	for i := range max(1, t.size.Tools/each) {
 		name, about := fmt.Sprintf("tool_%d", i), quote(text.prose(min(t.size.Tools, each)-150))
-		schema := `{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}`
+		if i == 0 {
+			name = reader
+		}
+		schema := `{"type":"object","properties":{"file_path":{"type":"string"}},"required":["file_path"]}`
 		if t.shape == Chat {
 			tools = append(tools, fmt.Sprintf(`{"type":"function","function":{"name":%q,"description":%s,"parameters":%s}}`,
 				name, about, schema))
@@ -134,8 +140,8 @@ func (t *Tape) tools(text *author) string {
 
 func (t *Tape) add(text *author) {
 	n := len(t.turns)
-	a := answer{id: fmt.Sprintf("toolu_%08d", n), tool: "tool_0", text: text.prose(60)}
-	a.input = fmt.Sprintf(`{"path":"src/%s/file_%d.go"}`, text.word(), text.IntN(1+n/2))
+	a := answer{id: fmt.Sprintf("toolu_%08d", n), tool: reader, text: text.prose(60)}
+	a.input = fmt.Sprintf(`{"file_path":"src/%s/file_%d.go"}`, text.word(), text.IntN(1+n/2))
 	if t.size.Thinking && n%2 == 0 {
 		a.thinking, a.signature = text.prose(240), text.signature(400)
 	}

@@ -77,7 +77,7 @@ func TestPackedValues(t *testing.T) {
 		l := s.Commit(Match{}, v, states)
 		s.pack()
 		if size := s.size(); size > 2000 && !strings.Contains(value, "origin") {
-			t.Errorf("value %d: %d bytes", i, size)
+			t.Errorf("value %d: got %d bytes, want at most 2000", i, size)
 		}
 		s.Unlock()
 		s.Lock()

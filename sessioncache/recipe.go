@@ -7,7 +7,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// minDescribed is the size in bytes from which a value takes more memory in an idle session than a recipe is worth.
+// minDescribed is the size in bytes from which a recipe, which takes time, is made for less memory of idle sessions.
 const minDescribed = 1 << 10
 
 // describeLong makes the missing recipes of edits with long values.

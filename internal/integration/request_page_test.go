@@ -15,8 +15,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// TestRequestPage sends the request of docs/concepts/request.md, and compares what the page says about the edits, the
-// headers of the response, and the fields of the record.
+// TestRequestPage sends the request of docs/concepts/request.md, and compares the edits, the headers of the response, and
+// the fields of the record with the page.
 func TestRequestPage(t *testing.T) {
 	text, err := os.ReadFile("../../docs/concepts/request.md")
 	if err != nil {

@@ -37,7 +37,7 @@ enabled = false
 `}
 	}
 	if c.login {
-		// The account is asked for here, too: Codex waits long for ChatGPT where there is no network.
+		// Requests about the account come here, too: without a network, those to ChatGPT would hang for minutes.
 		return map[string]string{
 			".codex/auth.json": chatGPTLogin(time.Now()),
 			".codex/config.toml": `model_provider = "llm_cache"

@@ -10,7 +10,7 @@ import (
 )
 
 // Codex with a ChatGPT login works through a task at the backend's path: its requests are one session, are
-// edited, and read from the cache. What it asks about its account is not on record. The session shows the windows of the plan, and what edits have saved of
+// edited, and read from the cache. Requests about the account are not on record. The session shows the windows of the plan, and what edits have saved of
 // them. The account is made up, and the backend simulated.
 func TestCodexLogin(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -33,6 +34,9 @@ func (b *bench) live(ctx context.Context) error {
 		name string
 		conversation.Size
 	}{{"short results", conversation.Small}, {"an agent's results", conversation.Agent}} {
+		if !strings.Contains(size.name, b.traffic) {
+			continue
+		}
 		if err := b.liveOf(ctx, size.name, size.Size); err != nil {
 			return fmt.Errorf("%s: %w", size.name, err)
 		}

@@ -12,9 +12,8 @@ import (
 // quiet is the idle time after which a session is packed.
 const quiet = time.Minute
 
-// pack is the compact form of an idle session's blocks: the content of a snapshot, in a sixth of
-// the memory. Insertions and most edits stay as they are, long values of edits are left out if they have recipes. All
-// other states are derived again from the next request, as after a restart.
+// pack is the compact form of an idle session's blocks: the content of a snapshot. Insertions, short edits and those
+// without a recipe stay as they are. All other states are derived again from the next request, as after a restart.
 type pack struct {
 	bytes    []byte
 	edits    []*Edit
@@ -31,11 +30,9 @@ func (s *Session) pack() {
 		w.chain(l, s.conversations[:i])
 		w.states(l)
 	}
-	for _, l := range s.conversations { // only now, since later conversations refer to the blocks of earlier ones
-		if l.left {
-			RecycleStates(l.States)
-			l.known.Recycle()
-		}
+	// Only now, since later conversations refer to the blocks of earlier ones. Nothing is recycled: the pools would keep the
+	// memory of all idle sessions for two garbage collections.
+	for _, l := range s.conversations {
 		l.known, l.States, l.entries, l.Ends, l.Order, l.left, l.restored = nil, nil, nil, nil, nil, false, true
 	}
 	s.Counterfactual = CounterfactualCache{}

@@ -8,7 +8,7 @@ import (
 )
 
 // minDescribed is the size in bytes from which a recipe, which takes time, is made for less memory of idle sessions.
-const minDescribed = 1 << 10
+const minDescribed = 1 << 8
 
 // describeLong makes the missing recipes of edits with long values.
 func describeLong(v *wire.View, states []BlockState) {

@@ -196,7 +196,7 @@ func (r *snapshotReader) states(l *Conversation) {
 }
 
 func (r *snapshotReader) edit() (e *Edit) {
-	if r.pack != nil {
+	if r.pack != nil && r.Bool() {
 		e, r.pack.edits = r.pack.edits[0], r.pack.edits[1:]
 		return e
 	}

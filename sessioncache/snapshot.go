@@ -41,13 +41,13 @@ var (
 type snapshotWriter struct {
 	PackedWriter
 	edits map[*Edit]uint64 // edits written so far, by number
-	pack  *pack            // takes edits and insertions as they are; nil to write them
+	pack  *pack            // takes insertions and short edits as they are; nil to write them
 }
 
 type snapshotReader struct {
 	PackedReader
 	edits []*Edit
-	pack  *pack // has the edits and insertions; nil to read them
+	pack  *pack // has the insertions and short edits; nil to read them
 }
 
 // Properties of a conversation, by bits.
@@ -263,11 +263,11 @@ func bit(set bool, b uint64) uint64 {
 // edit writes an edit, or its number if it was written before.
 func (w *snapshotWriter) edit(e *Edit) {
 	if w.pack != nil {
-		if len(e.Value) >= minDescribed && e.Outlives() {
-			e = &Edit{Stage: e.Stage, Op: e.Op, Recipe: e.Recipe}
+		whole := !e.Outlives() || len(e.Value) > 0 && len(e.Value) < minDescribed
+		if w.Bool(whole); whole {
+			w.pack.edits = append(w.pack.edits, e)
+			return
 		}
-		w.pack.edits = append(w.pack.edits, e)
-		return
 	}
 	n, known := w.edits[e]
 	w.Uint(n)

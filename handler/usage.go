@@ -16,7 +16,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/framing"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
@@ -67,48 +67,41 @@ func (u *usageRequests) layer(next caddyhttp.Handler, p *passage) caddyhttp.Hand
 		if additions.Off.Has(wire.EditUsage) || u.isRefused(k) {
 			return next.ServeHTTP(w, r)
 		}
-		body, err := httpx.Outgoing(r, p.site.up.MaxBody)
-		if err != nil {
+		body, err := httpx.OutgoingEdits(r, p.site.up.MaxBody)
+		if err != nil || !httpx.Same(body.Raw, p.View.Raw) {
 			return next.ServeHTTP(w, r) //nolint:nilerr // what is not understood passes untouched
 		}
-		has := !p.View.Reply.StreamOptions.Empty()
-		out, ok := askForUsage(body, has)
-		if !ok {
+		out := askForUsage(body, p.View.Reply.StreamOptions)
+		if out == nil {
 			return next.ServeHTTP(w, r)
 		}
 		additions.Make(wire.EditUsage, func() { u.refuse(k) })
-		defer httpx.SwapBody(r, body, out)()
-		if !has && httpx.Same(body, p.View.Raw) {
-			httpx.SetView(r, p.View.Extended(out))
+		defer httpx.SwapEdited(r, body.Raw, out)()
+		if body.Parts() == 1 && p.View.Reply.StreamOptions.Empty() {
+			httpx.SetView(r, p.View)
 		}
 		return next.ServeHTTP(w, r)
 	})
 }
 
-// askForUsage returns the body of a chat request with the option, and false where it
-// cannot take it. With has, there may be a member stream_options already.
-func askForUsage(body []byte, has bool) ([]byte, bool) {
+// askForUsage returns the body of a chat request with the option, nil where it cannot take it. options has the client's
+// own stream_options, empty for none.
+func askForUsage(body *wire.Body, options rawjson.Span) *wire.Body {
 	const option = `{"include_usage":true}`
-	if !has {
-		// A member at the end needs no walk through the body.
-		end := bytes.LastIndexByte(body, '}')
-		if end < 0 {
-			return nil, false
+	end := int32(bytes.LastIndexByte(body.Raw, '}'))
+	cut := wire.Cut{Start: end, End: end, With: []byte(`,"stream_options":` + option)}
+	if !options.Empty() {
+		asks, err := wire.Patch(options.Of(body.Raw), wire.Member{Name: "include_usage", Value: []byte("true")})
+		if err != nil { // null, or a value that the upstream will refuse in any case
+			asks = []byte(option)
 		}
-		const member = `,"stream_options":` + option
-		out := append(reuse.Buffer(len(body)+len(member)), body[:end]...)
-		return append(append(out, member...), body[end:]...), true
+		cut = wire.Cut{Start: options.Start, End: options.End, With: asks}
 	}
-	object, err := wire.ReadObject(body, nil)
+	out, err := body.With(cut)
 	if err != nil {
-		return nil, false
+		return nil
 	}
-	options, err := wire.Patch(object.Value("stream_options"), wire.Member{Name: "include_usage", Value: []byte("true")})
-	if err != nil { // null, or a value that the upstream will refuse in any case
-		options = []byte(option)
-	}
-	out, err := object.Patch(wire.Member{Name: "stream_options", Value: options})
-	return out, err == nil
+	return out
 }
 
 // newUsageFilter returns a writer that removes the chunks without choices that tell the usage of a chat stream.

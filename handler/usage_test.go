@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
@@ -22,25 +23,30 @@ func TestAskForUsage(t *testing.T) {
 		name, body, want string
 	}{
 		{
-			"no options", "{\"model\":\"m\",\"messages\":[]}\n",
-			"{\"model\":\"m\",\"messages\":[],\"stream_options\":{\"include_usage\":true}}\n",
+			"no options", `{"model":"m","messages":[{"role":"user","content":"a"}]}` + "\n",
+			`{"model":"m","messages":[{"role":"user","content":"a"}],"stream_options":{"include_usage":true}}` + "\n",
 		},
 		{
-			"other options", `{"stream_options":{"include_obfuscation":false},"messages":[]}`,
-			`{"stream_options":{"include_obfuscation":false,"include_usage":true},"messages":[]}`,
+			"other options", `{"stream_options":{"include_obfuscation":false},"messages":[{"role":"user","content":"a"}]}`,
+			`{"stream_options":{"include_obfuscation":false,"include_usage":true},"messages":[{"role":"user","content":"a"}]}`,
 		},
 		{
-			"declined", `{"stream_options": {"include_usage" : false},"messages":[]}`,
-			`{"stream_options": {"include_usage" : true},"messages":[]}`,
+			"declined", `{"stream_options": {"include_usage" : false},"messages":[{"role":"user","content":"a"}]}`,
+			`{"stream_options": {"include_usage" : true},"messages":[{"role":"user","content":"a"}]}`,
 		},
-		{"null", `{"messages":[],"stream_options":null}`, `{"messages":[],"stream_options":{"include_usage":true}}`},
-		{"no object", `[1]`, ""},
+		{
+			"null", `{"messages":[{"role":"user","content":"a"}],"stream_options":null}`,
+			`{"messages":[{"role":"user","content":"a"}],"stream_options":{"include_usage":true}}`,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, ok := askForUsage([]byte(tt.body), strings.Contains(tt.body, "stream_options"))
-			if ok != (tt.want != "") || ok && string(got) != tt.want {
-				t.Errorf("got %s, %t, want %s", got, ok, tt.want)
+			v, err := wire.Parse(wire.OpenAIChat, []byte(tt.body), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := string(askForUsage(&wire.Body{Raw: v.Raw}, v.Reply.StreamOptions).Bytes()); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
 	}

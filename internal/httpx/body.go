@@ -306,6 +306,9 @@ func (p *Payload) Bytes() []byte {
 	}
 	if p.known.joined == nil {
 		p.known.joined = p.known.edited.Bytes()
+		if v := p.known.view; v != nil {
+			p.known.view = v.Extended(p.known.joined)
+		}
 	}
 	return p.known.joined
 }
@@ -349,11 +352,15 @@ func (p *Payload) Recycle() bool {
 		return false
 	}
 	reuse.Recycle(data)
+	p.recycleJoined()
+	return true
+}
+
+func (p *Payload) recycleJoined() {
 	if k := p.known; k != nil && k.joined != nil {
 		reuse.Recycle(k.joined)
 		k.joined = nil
 	}
-	return true
 }
 
 // detach takes the memory from the payload. Later readers get an error. It reports false if a transport is
@@ -458,17 +465,18 @@ func Whole(r *http.Request) (*Payload, bool) {
 // View returns the parsed form of a request's present body in a format; nil if it was not parsed.
 func View(r *http.Request, format wire.Format) *wire.View {
 	p, ok := Whole(r)
-	if !ok || p.known == nil || p.known.edited != nil {
+	if !ok || p.known == nil {
 		return nil
 	}
 	// The view may belong to another format, or to earlier contents.
-	if v := p.known.view; v != nil && v.Format == format && Same(v.Raw, p.Data) {
+	if v := p.known.view; v != nil && v.Format == format && p.is(v.Raw) {
 		return v
 	}
 	return nil
 }
 
-// SetView sets the parsed form of a request's present body, for later handlers.
+// SetView sets the parsed form of a request's present body, for later handlers. For a body with edits, which must be at
+// its end, v is the parsed form without them.
 func SetView(r *http.Request, v *wire.View) {
 	if p, ok := Whole(r); ok {
 		p.know().view = v
@@ -495,6 +503,17 @@ func Outgoing(r *http.Request, limit int64) ([]byte, error) {
 		SetBody(r, raw)
 	}
 	return DecodeRequest(Coding(r.Header), raw, limit, nil)
+}
+
+// OutgoingEdits is [Outgoing] for layers that add an edit to the body. [SwapEdited] takes the result's Raw as the old body.
+func OutgoingEdits(r *http.Request, limit int64) (*wire.Body, error) {
+	if p, ok := Whole(r); ok && Coding(r.Header) == "" {
+		if b := p.edits(); b != nil {
+			return b, nil
+		}
+	}
+	raw, err := Outgoing(r, limit)
+	return &wire.Body{Raw: raw}, err
 }
 
 // ReadAhead returns the encoded body of a request, up to limit bytes. A nil pay allows all growth. After
@@ -553,9 +572,11 @@ func SwapEdited(r *http.Request, old []byte, body *wire.Body) (restore func()) {
 		switch {
 		case !same:
 			p.Recycle()
-		case inMemory: // the decoded form of the body
+		case inMemory: // the body's own memory, or that of its decoded form
 			if _, ok := p.detach(); !ok {
 				was.know().lent = true
+			} else {
+				p.recycleJoined()
 			}
 		}
 	}

@@ -211,6 +211,37 @@ func TestView(t *testing.T) {
 	}
 }
 
+// TestViewOfEdited: the parsed form of a body without its last members is that of the body in one piece.
+func TestViewOfEdited(t *testing.T) {
+	v := &wire.View{Format: wire.OpenAIChat, Raw: []byte(`{"model":"m"}`), Model: "m"}
+	r := httptest.NewRequest(http.MethodPost, "/", nil)
+	SetBody(r, v.Raw)
+	body, err := OutgoingEdits(r, 1<<20)
+	if err != nil || !Same(body.Raw, v.Raw) {
+		t.Fatalf("got %s, %v, want the body itself", body.Raw, err)
+	}
+	longer, err := body.With(wire.Cut{Start: 12, End: 12, With: []byte(`,"n":1`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer SwapEdited(r, body.Raw, longer)()
+	SetView(r, v)
+	if got := View(r, wire.OpenAIChat); got != nil {
+		t.Errorf("got a view of %s for a body that is not in one piece", got.Raw)
+	}
+	const want = `{"model":"m","n":1}`
+	whole, err := Outgoing(r, 1<<20)
+	if err != nil || string(whole) != want {
+		t.Fatalf("got %s, %v, want %s", whole, err, want)
+	}
+	if got := View(r, wire.OpenAIChat); got == nil || !Same(got.Raw, whole) || got.Model != "m" {
+		t.Errorf("got %+v, want the view of %s", got, want)
+	}
+	if again, err := OutgoingEdits(r, 1<<20); err != nil || again != longer {
+		t.Errorf("got %+v, %v, want the body with its edit", again, err)
+	}
+}
+
 // edited returns a payload of a long body with edits, and the body with its edits.
 func edited(tb testing.TB) (p *Payload, want []byte) {
 	tb.Helper()

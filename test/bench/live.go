@@ -17,9 +17,9 @@ import (
 
 const (
 	liveTurns = 100
-	// liveRest is the time for packing unused sessions, for garbage collection without allocations,
-	// and for returning the memory to the system.
-	liveRest = 5 * time.Minute
+	// liveRest is the time until the system has the memory back: unused sessions are packed after one to one and a half
+	// minutes, and the runtime, which collects every two minutes without allocations, returns memory after the second one.
+	liveRest = 7 * time.Minute
 )
 
 // errSessions says that the store dropped sessions.

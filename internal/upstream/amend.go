@@ -79,11 +79,11 @@ type amending struct {
 
 // ServeHTTP implements caddyhttp.Handler.
 func (d *amending) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
-	body, err := httpx.Outgoing(r, d.p.MaxBody)
+	body, err := httpx.OutgoingEdits(r, d.p.MaxBody)
 	if err != nil {
 		return d.next.ServeHTTP(w, r) //nolint:nilerr // what is not understood passes untouched
 	}
-	t := &amendment{amending: d, request: r, body: body, model: gjson.GetBytes(body, "model").Str, began: time.Now()}
+	t := &amendment{amending: d, request: r, body: body, model: gjson.GetBytes(body.Raw, "model").Str, began: time.Now()}
 	// Spare a model known to be blind the refusal.
 	if d.p.blind.has(t.model) {
 		httpx.Guard(d.p.Log, "leaving images out", func() { t.leaveImagesOut() })
@@ -103,7 +103,7 @@ func waits(r *http.Request) bool {
 type amendment struct {
 	*amending
 	request *http.Request // the client's
-	body    []byte
+	body    *wire.Body
 	model   string
 	began   time.Time
 	by      map[string]bool // kinds of amendments so far
@@ -111,7 +111,7 @@ type amendment struct {
 
 // ServeHTTP implements [httpx.Retrier].
 func (t *amendment) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
-	defer httpx.SwapBody(r, t.body, t.body)() // keep the memory: the next attempt may be built from this body
+	defer httpx.SwapEdited(r, t.body.Raw, t.body)() // keep the memory: the next attempt may be built from this body
 	return t.next.ServeHTTP(w, r)
 }
 
@@ -179,10 +179,11 @@ func (t *amendment) amend(format wire.Format, f *translate.Failure) string {
 
 // shorten lowers the answer's bound to the room left in the window.
 func (t *amendment) shorten(room int64) bool {
+	body := t.body.Bytes()
 	var members []wire.Member
 	for _, name := range [...]string{"max_tokens", "max_completion_tokens", "max_output_tokens"} {
 		// An absent member counts as 0 and stays absent.
-		if gjson.GetBytes(t.body, name).Int() <= room {
+		if gjson.GetBytes(body, name).Int() <= room {
 			continue
 		}
 		m := wire.Member{Name: name}
@@ -195,11 +196,11 @@ func (t *amendment) shorten(room int64) bool {
 	if members == nil {
 		return false
 	}
-	out, err := wire.Patch(t.body, members...)
+	out, err := wire.Patch(body, members...)
 	if err != nil {
 		return false
 	}
-	t.body = out
+	t.body = &wire.Body{Raw: out}
 	return true
 }
 
@@ -207,13 +208,14 @@ func (t *amendment) shorten(room int64) bool {
 var imageParts = map[string]string{"image_url": "text", "image": "text", "input_image": "input_text"}
 
 func (t *amendment) leaveImagesOut() bool {
+	body := t.body.Bytes()
 	// Most bodies have no images and need no parsing.
-	if !bytes.Contains(t.body, []byte(`image`)) {
+	if !bytes.Contains(body, []byte(`image`)) {
 		return false
 	}
-	root := gjson.ParseBytes(t.body)
+	root := gjson.ParseBytes(body)
 	cuts := imageCuts(root.Get("input"), imageCuts(root.Get("messages"), nil))
-	out, err := wire.Replace(t.body, cuts)
+	out, err := wire.NewBody(body, cuts...)
 	if len(cuts) == 0 || err != nil {
 		return false
 	}

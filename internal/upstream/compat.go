@@ -230,9 +230,9 @@ func (d *adjusting) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	if view == nil && d.view != nil && d.view.Format == d.format && httpx.Same(body, d.view.Raw) {
 		view = d.view
 	}
-	out := body
+	out := &wire.Body{Raw: body}
 	httpx.Guard(d.p.Log, "adjusting a request", func() { out = d.compat.apply(d.format, body, view, values(r)) })
-	defer httpx.SwapBody(r, body, out)()
+	defer httpx.SwapEdited(r, body, out)()
 	// The upstream's responses may use the server's name for thinking, and repeat ids.
 	renames, identifies := d.compat.answers == reasoningAlias, d.native && d.p.preset().circular
 	if !d.format.Traits().ServersVary || !renames && !identifies {
@@ -312,14 +312,14 @@ func values(r *http.Request) func(string) []byte {
 }
 
 // apply returns the body to send. View is the parsed body, or nil.
-func (d *compat) apply(format wire.Format, body []byte, view *wire.View, resolve func(string) []byte) []byte {
+func (d *compat) apply(format wire.Format, body []byte, view *wire.View, resolve func(string) []byte) *wire.Body {
 	if named, changed := d.names(format, body, view); changed {
 		// The view describes the old body.
 		body, view = named, nil
 	}
 	object, err := wire.ReadObject(body, view)
 	if err != nil {
-		return body
+		return &wire.Body{Raw: body}
 	}
 	members := make([]wire.Member, 0, len(d.drop)+len(d.body)+2)
 	for _, name := range d.drop {
@@ -363,9 +363,9 @@ func (d *compat) apply(format wire.Format, body []byte, view *wire.View, resolve
 		members = append(slices.DeleteFunc(members, func(o wire.Member) bool { return o.Name == m.name }),
 			wire.Member{Name: m.name, Value: value})
 	}
-	out, err := object.Patch(members...)
+	out, err := object.Edit(members...)
 	if err != nil {
-		return body
+		return &wire.Body{Raw: body}
 	}
 	return out
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	_ "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/formats"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
@@ -50,12 +51,13 @@ func TestCompatByView(t *testing.T) {
 					t.Fatal(err)
 				}
 				none := func(string) []byte { return nil }
-				without, with := d.apply(format, []byte(body), nil, none), d.apply(format, v.Raw, v, none)
+				without, with := d.apply(format, []byte(body), nil, none).Bytes(), d.apply(format, v.Raw, v, none).Bytes()
 				if string(with) != string(without) {
 					t.Errorf("%s, %s: %s became %s, and by its view %s", name, format, body, without, with)
 				}
 				more := append([]byte(body[:len(body)-1]), `,"stream_options":{"include_usage":true}}`...)
-				without, with = d.apply(format, more, nil, none), d.apply(format, more, v.Extended(more), none)
+				without = d.apply(format, more, nil, none).Bytes()
+				with = d.apply(format, more, v.Extended(more), none).Bytes()
 				if string(with) != string(without) {
 					t.Errorf("%s, %s: %s became %s, and by its extended view %s", name, format, more, without, with)
 				}
@@ -87,7 +89,7 @@ func TestContentNull(t *testing.T) {
 			`,{"role":"tool","tool_call_id":"c","content":"x"}]`
 		for _, preset := range []string{"lm_studio", "llama_cpp", "ollama"} {
 			out := (&Upstream{Preset: preset}).compat().apply(wire.OpenAIChat, []byte(body+"}"), nil,
-				func(string) []byte { return nil })
+				func(string) []byte { return nil }).Bytes()
 			if got := gjson.GetBytes(out, "messages.1").Raw; got != want {
 				t.Errorf("%s: %s became %s, want %s", preset, message, got, want)
 			}
@@ -102,7 +104,7 @@ func TestDeveloperMessages(t *testing.T) {
 	const want = `{"model":"m","messages":[{"role":"system","content":"Be kind."},{"content":"Say \"developer\".",` +
 		`"role":"user"},{"content":"Hurry.","role": "system"}]}`
 	out := (&Upstream{Preset: "ollama"}).compat().apply(wire.OpenAIChat, []byte(body), nil,
-		func(string) []byte { return nil })
+		func(string) []byte { return nil }).Bytes()
 	if string(out) != want {
 		t.Errorf("got %s, want %s", out, want)
 	}
@@ -130,7 +132,7 @@ func TestTemplateArguments(t *testing.T) {
 			"sglang",
 		} {
 			out := (&Upstream{Preset: preset}).compat().apply(wire.OpenAIChat, []byte(body), nil,
-				func(string) []byte { return nil })
+				func(string) []byte { return nil }).Bytes()
 			got := gjson.GetBytes(out, "chat_template_kwargs").Raw
 			if got != want || gjson.GetBytes(out, "reasoning_effort").Exists() {
 				t.Errorf("%s: %s became %s, want chat_template_kwargs %s", preset, body, out, want)
@@ -142,7 +144,7 @@ func TestTemplateArguments(t *testing.T) {
 		Body:   map[string]json.RawMessage{"chat_template_kwargs": json.RawMessage(`{"enable_thinking":true}`)},
 	}
 	out := stated.compat().apply(wire.OpenAIChat, []byte(`{"model":"m","chat_template_kwargs":{"enable_thinking":false},`+
-		messages+`}`), nil, func(string) []byte { return nil })
+		messages+`}`), nil, func(string) []byte { return nil }).Bytes()
 	if got := gjson.GetBytes(out, "chat_template_kwargs").Raw; got != `{"enable_thinking":true}` {
 		t.Errorf("what the operator states: got %s", got)
 	}
@@ -172,13 +174,14 @@ func TestCompatOfTranslated(t *testing.T) {
 				continue
 			}
 			r := httptest.NewRequest(http.MethodPost, "/v1/messages", nil)
-			out, err := (&translation{p: p, from: wire.Anthropic, to: wire.OpenAIChat}).convert(r, []byte(body))
+			httpx.SetBody(r, []byte(body))
+			out, err := (&translation{p: p, from: wire.Anthropic, to: wire.OpenAIChat}).convert(r, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			none := func(string) []byte { return nil }
-			want := string(p.compat.apply(wire.OpenAIChat, out.Body.Bytes(), nil, none))
-			if got := string(p.translatedCompat.apply(wire.OpenAIChat, out.Body.Bytes(), nil, none)); got != want {
+			want := string(p.compat.apply(wire.OpenAIChat, out.Body.Bytes(), nil, none).Bytes())
+			if got := string(p.translatedCompat.apply(wire.OpenAIChat, out.Body.Bytes(), nil, none).Bytes()); got != want {
 				t.Errorf("%s: got %s, want %s", name, got, want)
 			}
 			if want != string(out.Body.Bytes()) {

@@ -102,7 +102,7 @@ func TestThinkingOfCalls(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, view := range []*wire.View{nil, v} {
-			got := string(d.apply(wire.OpenAIChat, body, view, func(string) []byte { return nil }))
+			got := string(d.apply(wire.OpenAIChat, body, view, func(string) []byte { return nil }).Bytes())
 			if full := `{"model":"m","messages":[{"role":"user","content":"hi"},` + want + `]}`; got != full {
 				t.Errorf("got %s, want %s", got, full)
 			}
@@ -117,7 +117,7 @@ func TestMaxTokensOnly(t *testing.T) {
 		"mistral": `{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":7}`, "xai": body,
 	} {
 		d := (&Upstream{Preset: preset}).compat()
-		got := string(d.apply(wire.OpenAIChat, []byte(body), nil, func(string) []byte { return nil }))
+		got := string(d.apply(wire.OpenAIChat, []byte(body), nil, func(string) []byte { return nil }).Bytes())
 		if got != want {
 			t.Errorf("%s: got %s, want %s", preset, got, want)
 		}

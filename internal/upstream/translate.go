@@ -68,7 +68,7 @@ func (p *Profile) Translate(
 // ServeHTTP implements caddyhttp.Handler. A request that cannot be translated gets an error
 // response in the client's format.
 func (t *translation) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
-	body, err := httpx.Outgoing(r, t.p.MaxBody)
+	body, err := httpx.OutgoingEdits(r, t.p.MaxBody)
 	if err != nil && t.from == t.to {
 		return t.next.ServeHTTP(w, r) // the upstream speaks the client's format
 	}
@@ -81,7 +81,7 @@ func (t *translation) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		return httpx.Fail(w, t.from, translate.Refusal(err))
 	}
 	a := newTranslatedAnswer(w, t, out, t.asked(out, r.URL.RawQuery))
-	defer t.substitute(r, body, out)()
+	defer t.substitute(r, body.Raw, out)()
 	if err := a.serve(t.next, r); err != nil {
 		t.count(translationFailed)
 		return a.fault(err)
@@ -89,8 +89,8 @@ func (t *translation) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	return a.finish()
 }
 
-// convert puts the request into the upstream's format.
-func (t *translation) convert(r *http.Request, body []byte) (out *translate.Outgoing, err error) {
+// convert puts the request into the upstream's format. body is that of the request, with its edits apart.
+func (t *translation) convert(r *http.Request, body *wire.Body) (out *translate.Outgoing, err error) {
 	defer func() {
 		// The request cannot be forwarded untranslated.
 		if p := recover(); p != nil {
@@ -98,9 +98,12 @@ func (t *translation) convert(r *http.Request, body []byte) (out *translate.Outg
 			err = errors.New("the request could not be translated")
 		}
 	}()
-	in := translate.Incoming{Body: body, Path: r.URL.Path, Query: r.URL.RawQuery}
 	if t.from == t.to {
-		return t.rename(in, r)
+		return t.rename(r, body)
+	}
+	in := translate.Incoming{Path: r.URL.Path, Query: r.URL.RawQuery}
+	if in.Body, err = httpx.Outgoing(r, t.p.MaxBody); err != nil {
+		return nil, err
 	}
 	u := t.p.Upstream
 	o := translate.Options{Model: u.Model, Official: u.Official(), SystemMessages: u.SystemMessages}
@@ -133,47 +136,51 @@ func (t *translation) convert(r *http.Request, body []byte) (out *translate.Outg
 	return out, nil
 }
 
-func (t *translation) rename(in translate.Incoming, r *http.Request) (*translate.Outgoing, error) {
+// rename sets the upstream's model.
+func (t *translation) rename(r *http.Request, body *wire.Body) (*translate.Outgoing, error) {
 	t.renamed = nil
-	out := &translate.Outgoing{Body: &wire.Body{Raw: in.Body}, Path: in.Path, Query: in.Query, IncludeUsage: true}
+	out := &translate.Outgoing{Body: body, Path: r.URL.Path, Query: r.URL.RawQuery, IncludeUsage: true}
 	// Some formats have the model in the path.
 	if a, ok := t.from.Codec().(wire.Addresser); ok {
-		base, model, stream, ok := a.Address(in.Path)
+		base, model, stream, ok := a.Address(out.Path)
 		out.Stream = stream
 		if name := t.p.Upstream.Model(model); ok && name != model {
 			out.Model = model
-			out.Path = base + name + in.Path[len(base)+len(model):]
+			out.Path = base + name + out.Path[len(base)+len(model):]
 		}
 		return out, nil
 	}
-	// The view of this very body spares the layers behind another search in the messages.
-	view, err := httpx.View(r, t.from), error(nil)
-	if view == nil && t.view != nil && httpx.Same(in.Body, t.view.Raw) {
-		view = t.view
-	}
-	exact := view != nil
-	if view == nil {
+	// A view of these bytes spares a search in the messages, here and in the layers behind.
+	view := httpx.View(r, t.from)
+	if view == nil || !httpx.Same(body.Raw, view.Raw) {
 		view = t.view
 	}
 	if view == nil {
-		view, err = wire.Parse(t.from, in.Body, nil)
-	}
-	if err != nil {
-		return out, nil //nolint:nilerr // what is not understood passes untouched
+		var err error
+		if view, err = wire.Parse(t.from, body.Bytes(), nil); err != nil {
+			return out, nil //nolint:nilerr // what is not understood passes untouched
+		}
 	}
 	out.Stream = view.Reply.Stream
-	if name := t.p.Upstream.Model(view.Model); name != view.Model {
-		if exact {
-			if t.renamed, err = view.Renamed(name); err == nil {
-				out.Body.Raw = t.renamed.Raw
-			}
-		} else {
-			out.Body.Raw, err = wire.Patch(in.Body, wire.Member{Name: "model", Value: rawjson.Quote(name)})
+	name := t.p.Upstream.Model(view.Model)
+	if name == view.Model {
+		return out, nil
+	}
+	out.Model = view.Model
+	var err error
+	switch exact := httpx.Same(body.Raw, view.Raw); {
+	case exact && body.Parts() == 1:
+		if t.renamed, err = view.Renamed(name); err == nil {
+			out.Body = &wire.Body{Raw: t.renamed.Raw}
 		}
-		if err != nil {
-			return nil, fmt.Errorf("model: %w", err)
-		}
-		out.Model = view.Model
+	case exact:
+		out.Body, err = view.Rename(body, name)
+	default:
+		out.Body = new(wire.Body)
+		out.Body.Raw, err = wire.Patch(body.Bytes(), wire.Member{Name: "model", Value: rawjson.Quote(name)})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("model: %w", err)
 	}
 	return out, nil
 }

@@ -37,8 +37,10 @@ func NewBody(raw []byte, cuts ...Cut) (*Body, error) {
 	return &Body{raw, cuts}, nil
 }
 
-// With returns the body with one more cut of Raw, which must not overlap the others.
-func (b *Body) With(c Cut) (*Body, error) { return NewBody(b.Raw, append(slices.Clip(b.cuts), c)...) }
+// With returns the body with more cuts of Raw, which must not overlap the others.
+func (b *Body) With(cuts ...Cut) (*Body, error) {
+	return NewBody(b.Raw, append(slices.Clip(b.cuts), cuts...)...)
+}
 
 // Parts returns the number of parts that make up the body, see [Body.Part].
 func (b *Body) Parts() int { return 2*len(b.cuts) + 1 }

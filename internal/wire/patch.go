@@ -100,6 +100,15 @@ func (v *View) Extended(raw []byte) *View {
 	return &out
 }
 
+// Rename returns a body, which is that of the view with edits of its messages, with another model.
+func (v *View) Rename(body *Body, model string) (*Body, error) {
+	o, err := ReadObject(v.Raw, v)
+	if err != nil {
+		return nil, err
+	}
+	return body.With(o.cuts([]Member{{Name: "model", Value: rawjson.Quote(model)}})...)
+}
+
 // Renamed returns the view of the body with another model. Its spans are those of v, moved.
 func (v *View) Renamed(model string) (*View, error) {
 	o, err := ReadObject(v.Raw, v)
@@ -166,9 +175,20 @@ func Patch(object []byte, patches ...Member) ([]byte, error) {
 
 // Patch applies [Patch] to the object.
 func (o *Object) Patch(patches ...Member) ([]byte, error) {
+	cuts := o.cuts(patches)
+	if len(cuts) == 0 {
+		return o.raw, nil
+	}
+	return join(o.raw, cuts)
+}
+
+// Edit is [Object.Patch] without a copy of the object.
+func (o *Object) Edit(patches ...Member) (*Body, error) { return NewBody(o.raw, o.cuts(patches)...) }
+
+// cuts returns the edits that make the patches.
+func (o *Object) cuts(patches []Member) (cuts []Cut) {
 	var (
 		found = make([]bool, len(patches))
-		cuts  []Cut
 		kept  = false // a preceding member stays
 		open  = -1    // start of dropped members at the beginning
 		last  = 0     // end of the preceding member
@@ -216,8 +236,5 @@ func (o *Object) Patch(patches ...Member) ([]byte, error) {
 	if added != nil {
 		cuts = append(cuts, Cut{int32(o.end) - 1, int32(o.end) - 1, added})
 	}
-	if len(cuts) == 0 {
-		return o.raw, nil
-	}
-	return join(o.raw, cuts)
+	return cuts
 }

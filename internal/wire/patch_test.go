@@ -113,6 +113,39 @@ func FuzzObjectOfView(f *testing.F) {
 	})
 }
 
+// TestRename: a body with edits is renamed as the same body in one piece.
+func TestRename(t *testing.T) {
+	for _, body := range []string{
+		`{"model":"m","messages":[{"role":"user","content":"a"}],"stream":true}`,
+		`{"messages":[{"role":"user","content":"a"}], "model" : "m" }`,
+		`{"messages":[{"role":"user","content":"a"}]}`,
+	} {
+		v, err := Parse(OpenAIChat, []byte(body), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := v.Blocks[0].Body
+		for name, cuts := range map[string][]Cut{
+			"none":            nil,
+			"a text":          {{Start: text.Start, End: text.End, With: []byte(`"shorter"`)}},
+			"and a beginning": {{Start: text.Start, End: text.End, With: []byte(`"b"`)}, {Start: 1, End: 1, With: []byte(`"n":1,`)}},
+		} {
+			edited, err := NewBody(v.Raw, cuts...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := Patch(edited.Bytes(), Member{"model", []byte(`"a\"b"`)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := v.Rename(edited, `a"b`)
+			if err != nil || string(got.Bytes()) != string(want) {
+				t.Errorf("%s with %s: got %s, %v, want %s", body, name, got.Bytes(), err, want)
+			}
+		}
+	}
+}
+
 func FuzzPatch(f *testing.F) {
 	f.Add(`{"a":1,"b":{"a":2},"c":[]}`)
 	f.Add(` { "max_tokens" : 5 } `)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
+	"io"
 	"maps"
 	"net/http"
 	"time"
@@ -111,8 +112,7 @@ func (l *rejoining) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	if !ok {
 		return l.next.ServeHTTP(w, r)
 	}
-	body := p.Bytes()
-	key := workOf(r, l.tenant, body)
+	key, size := workOf(r, l.tenant)
 	if k := l.Detached.take(key); k != nil && k.rejoin() {
 		rejoined.WithLabelValues("rejoined").Inc()
 		return l.follow(w, r, k)
@@ -121,7 +121,7 @@ func (l *rejoining) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	l.Detached.supersede(l.tenant, l.asked)
 	k := &work{
 		key: key, asked: l.asked, queue: l.Queue, more: make(chan struct{}), head: head{begun: l.Queue == ""},
-		rent: rent{home: l.Detached, tenant: l.tenant, request: int64(len(body))},
+		rent: rent{home: l.Detached, tenant: l.tenant, request: size},
 	}
 	k.Answer = httpx.NewAnswer(nil, k)
 	k.Separate = make(http.Header)
@@ -136,14 +136,18 @@ func (l *rejoining) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	return l.follow(w, r, k)
 }
 
-func workOf(r *http.Request, tenant sessioncache.Tenant, body []byte) workKey {
+// workOf returns the key of a request with a body in memory, and the size of the body.
+func workOf(r *http.Request, tenant sessioncache.Tenant) (key workKey, size int64) {
 	// The seed is secret, so clients cannot produce collisions.
 	h := xxh3.NewSeed(workSeed)
 	for _, field := range []string{r.Method, r.Host, r.URL.RequestURI()} {
 		_, _ = h.WriteString(field + "\x00")
 	}
-	_, _ = h.Write(body)
-	return workKey{tenant, h.Sum128()}
+	body, err := r.GetBody()
+	if err == nil {
+		size, _ = io.Copy(h, body)
+	}
+	return workKey{tenant, h.Sum128()}, size
 }
 
 // follow copies the work's response to the client.

@@ -4,6 +4,7 @@
 package local
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
@@ -47,4 +49,30 @@ func TestLateFlush(t *testing.T) {
 			t.Errorf("got %q, flushed %t, want the event at once", got, flushed)
 		}
 	})
+}
+
+// TestWorkOfEdited: a retry finds the work of its request also where one of the two has its edits apart.
+func TestWorkOfEdited(t *testing.T) {
+	edited, err := wire.NewBody([]byte(`{"text":"long"}`), wire.Cut{Start: 8, End: 14, With: []byte(`"short"`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var parts httpx.Payload
+	parts.Edit(edited)
+	keys := map[workKey]bool{}
+	for _, p := range []*httpx.Payload{&parts, {Data: edited.Bytes()}, {Data: edited.Raw}} {
+		r := httptest.NewRequest(http.MethodPost, "/", nil)
+		p.Attach(r)
+		key, size := workOf(r, sessioncache.Tenant{})
+		if want := int64(len(p.Bytes())); size != want {
+			t.Errorf("%s: got size %d, want %d", p.Bytes(), size, want)
+		}
+		keys[key] = true
+		if body, err := io.ReadAll(r.Body); err != nil || string(body) != string(p.Bytes()) {
+			t.Errorf("the request has %s, %v, want %s", body, err, p.Bytes())
+		}
+	}
+	if len(keys) != 2 {
+		t.Errorf("got %d keys of two bodies", len(keys))
+	}
 }

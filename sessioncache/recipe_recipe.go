@@ -14,6 +14,7 @@ package sessioncache
 import (
 	"bytes"
 	"encoding/binary"
+	"iter"
 	"slices"
 
 	"github.com/zeebo/xxh3"
@@ -57,15 +58,14 @@ func MakeRecipe(value, body []byte) []byte {
 		return none
 	}
 	head := binary.LittleEndian.AppendUint32(nil, sumOf(value))
-	bare := unpadded(body)
-	if bytes.Equal(value, bare) && len(bare) < len(body) { // most long values
+	if len(value) < len(body) && isUnpadded(value, body) { // most long values
 		return appendPiece(append(head, fromUnpadded), len(value), 0)
 	}
 	recipe := appendRecipe(append(slices.Clone(head), fromBody), value, body)
 	if len(recipe) > 0 && len(recipe) <= shortRecipe {
 		return recipe
 	}
-	if len(bare) < len(body) && len(value) <= maxStep(bare) {
+	if bare := unpadded(body); len(bare) < len(body) && len(value) <= maxStep(bare) {
 		other := appendRecipe(append(head, fromUnpadded), value, bare)
 		if len(other) > 0 && (len(recipe) == 0 || len(other) < len(recipe)) {
 			return other
@@ -78,18 +78,44 @@ func MakeRecipe(value, body []byte) []byte {
 // and admission removes them.
 func unpadded(body []byte) []byte {
 	out := make([]byte, 0, len(body))
-	if len(body) > 0 && body[0] == '"' {
-		out, body = append(out, '"'), body[1:]
-	}
-	for len(body) > 0 {
-		rest := bytes.TrimLeft(body, " ")
-		if len(rest) > 0 && (rest[0] < '0' || rest[0] > '9') {
-			rest = body
-		}
-		end := rawjson.LineEnd(rest, 0)
-		out, body = append(out, rest[:end]...), rest[end:]
+	for piece := range unpaddedPieces(body) {
+		out = append(out, piece...)
 	}
 	return out
+}
+
+// isUnpadded reports whether a value is the unpadded body.
+func isUnpadded(value, body []byte) bool {
+	for piece := range unpaddedPieces(body) {
+		if !bytes.HasPrefix(value, piece) {
+			return false
+		}
+		value = value[len(piece):]
+	}
+	return len(value) == 0
+}
+
+// unpaddedPieces yields the pieces of a body that make up the unpadded one.
+func unpaddedPieces(body []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		if len(body) > 0 && body[0] == '"' {
+			if !yield(body[:1]) {
+				return
+			}
+			body = body[1:]
+		}
+		for len(body) > 0 {
+			rest := bytes.TrimLeft(body, " ")
+			if len(rest) > 0 && (rest[0] < '0' || rest[0] > '9') {
+				rest = body
+			}
+			end := rawjson.LineEnd(rest, 0)
+			if !yield(rest[:end]) {
+				return
+			}
+			body = rest[end:]
+		}
+	}
 }
 
 // appendRecipe appends the pieces of a recipe. It returns none where more than [MaxLiteralBytes] are

@@ -13,7 +13,12 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-const pointerMark = Note + "same content as the result of "
+const (
+	pointerMark = Note + "same content as the result of "
+	// maxPointer exceeds the length of every pointer, in bytes. It spares a look at the text of most edits, which is in no
+	// cache of the processor.
+	maxPointer = 1 << 10
+)
 
 // reread returns a pointer to an equal earlier result, "" if there is none.
 func reread(h *content.History, i int, text string) string {
@@ -50,7 +55,8 @@ func visible(h *content.History, j int) bool {
 
 // Points reports whether an edit replaces a block by a pointer to an earlier one.
 func Points(e *sessioncache.Edit) bool {
-	return e != nil && e.Stage == stage.Admission && bytes.HasPrefix(e.Value, []byte(`"`+pointerMark))
+	return e != nil && e.Stage == stage.Admission && len(e.Value) < maxPointer &&
+		bytes.HasPrefix(e.Value, []byte(`"`+pointerMark))
 }
 
 // calledFor describes the call of a result in a few words.

@@ -16,8 +16,12 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// maxKept is the largest buffer kept for reuse, in bytes.
-const maxKept = 1 << 20
+const (
+	// maxKept is the largest buffer kept for reuse, in bytes.
+	maxKept = 1 << 20
+	// forMore is the room for an event that began in an earlier piece of the stream, in bytes.
+	forMore = 256
+)
 
 // Interceptor combines several answers of an upstream into one message for the client and removes
 // the intercepted calls. Unaffected events are forwarded in the upstream's bytes. An Interceptor is not
@@ -108,6 +112,7 @@ func (r *Interceptor) Feed(p []byte) []byte {
 	case r.broken:
 		return p
 	}
+	r.m.out = slices.Grow(r.m.out, len(p)+forMore) // nearly all of it goes to the client
 	r.frames.Feed(p, r.emit)
 	switch {
 	case r.m.failed:

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -164,33 +165,72 @@ var faultOfStatus = map[int]Fault{
 }
 
 // tooLongTexts match servers' error messages for a prompt that exceeds the window, alone or with
-// the requested answer. Groups: prompt (n), answer (a) and window (m) in tokens. Sources:
-// Anthropic, OpenAI, vLLM old and new, SGLang, Gemini, llama.cpp, LM Studio, oMLX, Ollama. The
+// the requested answer. Groups: prompt (n), answer (a) and window (m) in tokens, with or without commas. The
 // first match counts.
-var tooLongTexts = []*regexp.Regexp{
-	regexp.MustCompile(`exceed context limit: (?P<n>\d+) \+ (?P<a>\d+) > (?P<m>\d+)`),
-	regexp.MustCompile(`is too large: (?P<a>\d+)\. This model's maximum context length is (?P<m>\d+) tokens and your ` +
-		`request has (?P<n>\d+) input tokens`),
-	regexp.MustCompile(`maximum context length is (?P<m>\d+) tokens.*?requested (?P<a>\d+) output tokens and your ` +
-		`prompt contains (?P<least>at least )?(?P<n>\d+) input tokens`),
-	regexp.MustCompile(`maximum context length is (?P<m>\d+) tokens.*?\((?P<n>\d+) in (?:the|your) ` +
-		`(?:messages|prompt)[,;] (?:and )?(?P<a>\d+) (?:in|for) the completion`),
-	regexp.MustCompile(`maximum context length of (?P<m>\d+) tokens.*?: (?P<n>\d+) tokens from the input messages and ` +
-		`(?P<a>\d+) tokens for the completion`),
-	regexp.MustCompile(`passed (?P<n>\d+) input tokens and requested (?P<a>\d+) output tokens.*?context length is only ` +
-		`(?P<m>\d+)`),
-	regexp.MustCompile(`\(n_keep: (?P<n>\d+) ?>= n_ctx: (?P<m>\d+)\)`),
-	regexp.MustCompile(`[Pp]rompt too long: (?P<n>\d+) tokens exceeds max context window of (?P<m>\d+)`),
-	regexp.MustCompile(`input \((?P<n>\d+) tokens\) is longer than the model's context length \((?P<m>\d+) tokens\)`),
-	regexp.MustCompile(`prompt is too long(?:: (?P<n>\d+) tokens > (?P<m>\d+))?`),
-	regexp.MustCompile(`maximum context length is (?P<m>\d+) tokens(?:.*?(?:resulted in|requested|contains?)(?: at ` +
-		`least)?(?: about)? (?P<n>\d+))?`),
-	regexp.MustCompile(`input token count(?: \((?P<n>\d+)\))? exceeds the maximum number of tokens(?: allowed)?(?: ` +
-		`\(?(?P<m>\d+))?`),
-	regexp.MustCompile(`exceeds the context window`),
-	regexp.MustCompile(`request(?: \((?P<n>\d+) tokens\))? exceeds the available context size(?: \((?P<m>\d+) tokens\))?`),
-	regexp.MustCompile(`context length of only (?P<m>\d+) tokens`),
-	regexp.MustCompile(`(?:input|prompt)(?: length)? exceeds (?:the )?(?:maximum )?context length`),
+var tooLongTexts = func(texts ...string) (all []*regexp.Regexp) {
+	for _, t := range texts {
+		all = append(all, regexp.MustCompile(`(?i)`+tooLongNumber.ReplaceAllString(t, `(?P<$1>\d[\d,]*)`)))
+	}
+	return all
+}(
+	// Anthropic, OpenAI, Gemini.
+	`exceed context limit: <n> \+ <a> > <m>`,
+	`is too large: <a>\. This model's maximum context length is <m> tokens and your request has <n> input tokens`,
+	// vLLM.
+	`maximum context length is <m> tokens.*?requested <a> output tokens and your prompt contains (?P<least>at least )?`+
+		`<n> input tokens`,
+	`maximum context length is <m> tokens.*?\(<n> in (?:the|your) (?:messages|prompt)[,;] (?:and )?<a> (?:in|for) the `+
+		`completion`,
+	`passed <n> input tokens and requested <a> output tokens.*?context length is only <m>`,
+	// OpenRouter.
+	`maximum context length is <m> tokens.*?\(<n> of text input, .*?<a> in the output`,
+	// SGLang.
+	`maximum context length of <m> tokens.*?: <n> tokens from the input messages and <a> tokens for the completion`,
+	`input \(<n> tokens\) is longer than the model's context length \(<m> tokens\)`,
+	`input length \(?<n>(?: tokens)?\)? exceeds (?:the )?(?:model's )?maximum (?:context|allowed input) length(?: of)? \(?<m>`,
+	// LM Studio.
+	`\(n_keep: <n> ?>= n_ctx: <m>\)`,
+	`(?:first <n> tokens when context.*?)?context length of only <m> tokens`,
+	// Text Generation Inference.
+	"`inputs` tokens \\+ `max_new_tokens` must be <= <m>\\. Given: <n> `inputs` tokens and <a> `max_new_tokens`",
+	"`inputs` must have less than <m> tokens\\. Given: <n>",
+	// oMLX, Anthropic, Fireworks.
+	`prompt too long: <n> tokens exceeds max(?:imum)?(?: context window)? of <m>`,
+	`prompt is too long(?:: <n>(?: tokens > |, model maximum context length: )<m>)?`,
+	// OpenAI and what copies its words.
+	`maximum context length is <m> tokens(?:.*?(?:resulted in|requested|contains?|has)(?: at least)?(?: about)? <n>)?`,
+	`input token count(?: \(<n>\))? exceeds the maximum number of tokens(?: allowed)?(?: \(?<m>)?`,
+	`exceeds (?:the )?(?:model's )?maximum context length of <m>`, // LiteLLM
+	`exceeds the context window`,
+	// llama.cpp, DS4, Ollama.
+	`(?:request|prompt length)(?: \(?<n>(?: tokens)?\)?)? exceeds the available context size(?:(?: of)? \(?<m> tokens\)?)?`,
+	`prompt has <n> tokens, but the configured context size is <m>`,
+	`prompt too long; exceeded (?:max )?context length`,
+	`(?:input|prompt)(?: length)? exceeds (?:the )?(?:maximum )?context (?:length|size|window)`,
+	// TensorRT-LLM, TabbyAPI.
+	`sum of prompt length \(<n>.*? should not exceed max_num_tokens \(<m>`,
+	`prompt length \(?<n>\)? (?:exceeds|is greater than) (?:maximum input length|max_seq_len) \(?<m>`,
+	// Mistral, xAI, Moonshot, Cohere, GitHub Copilot.
+	`prompt contains <n> tokens.*?too large for model with <m> maximum context length`,
+	`maximum prompt length is <m> but the request contains <n>`,
+	`exceeded model token limit(?:: <m>(?: \(requested: <n>\))?)?`,
+	`tokens in the prompt cannot exceed <m> - received <n>`,
+	`prompt token count of <n> exceeds the limit of <m>`,
+	// Bedrock, MiniMax, Z.ai, Alibaba, Groq and Cerebras.
+	`input is too long for requested model`,
+	`context window exceeds limit`,
+	`prompt exceeds max length`,
+	`range of input length should be \[\d+, ?<m>\]`,
+	`reduce the length of the (?:input )?(?:messages|prompt)(?:.*?current length is <n> while limit is <m>)?`,
+)
+
+// tooLongNumber matches a number in tooLongTexts.
+var tooLongNumber = regexp.MustCompile(`<([nam])>`)
+
+// tooLongCodes are the codes and types of such errors: OpenAI, llama.cpp, GitHub Copilot, Z.ai.
+var tooLongCodes = []string{
+	"context_length_exceeded", "exceed_context_size_error", "model_max_prompt_tokens_exceeded",
+	"model_context_window_exceeded", "1261",
 }
 
 // outOfContext matches the error of llama.cpp and ik_llama.cpp, with status 500, for a window
@@ -202,10 +242,11 @@ func (f *Failure) tooLong() bool {
 	if outOfContext.MatchString(f.Message) {
 		return true
 	}
-	if f.Status >= 500 || f.Status == http.StatusUnauthorized || f.Status == http.StatusTooManyRequests {
+	if f.Status > http.StatusInternalServerError || f.Status == http.StatusUnauthorized ||
+		f.Status == http.StatusTooManyRequests {
 		return false
 	}
-	found := f.Code == "context_length_exceeded" || f.Type == "exceed_context_size_error"
+	found := slices.Contains(tooLongCodes, f.Code) || slices.Contains(tooLongCodes, f.Type)
 	text := f.Message
 	// Limit the cost of the regular expressions.
 	if len(text) > 4<<10 {
@@ -219,7 +260,7 @@ func (f *Failure) tooLong() bool {
 		found = true
 		for i, name := range re.SubexpNames() {
 			f.lowerBound = f.lowerBound || name == "least" && m[i] != ""
-			n, err := strconv.ParseInt(m[i], 10, 64)
+			n, err := strconv.ParseInt(strings.ReplaceAll(m[i], ",", ""), 10, 64)
 			if err != nil {
 				continue
 			}

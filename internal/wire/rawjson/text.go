@@ -108,6 +108,32 @@ func (t Text) unicode() (r rune, size int) {
 	return -1, 6
 }
 
+// Paired returns JSON text with a replacement character for the escape of each unpaired surrogate, which strict
+// parsers refuse. Without any it returns data itself.
+func Paired(data []byte) []byte {
+	out, from := []byte(nil), 0
+	for i := 0; ; {
+		n := bytes.IndexByte(data[i:], '\\')
+		if n < 0 || i+n+1 >= len(data) {
+			break
+		}
+		if i += n; data[i+1] != 'u' {
+			i += 2
+			continue
+		}
+		r, size := Text(data[i:]).unicode()
+		if r < 0 {
+			out = append(append(out, data[from:i]...), `\ufffd`...)
+			from = i + size
+		}
+		i += size
+	}
+	if out == nil {
+		return data
+	}
+	return append(out, data[from:]...)
+}
+
 // Plain decodes the inside of a JSON string. Without escapes it returns inside itself.
 func Plain(inside string) string {
 	if strings.IndexByte(inside, '\\') < 0 {

@@ -90,7 +90,7 @@ func (s *Stream) Feed(p []byte) []byte {
 }
 
 // Close ends the answer and returns the remaining output. A cut or incomplete answer is not
-// completed.
+// completed; one that has not begun ends in an error.
 func (s *Stream) Close(cut bool) []byte {
 	s.out.Buf = s.out.Buf[:0]
 	if cut {
@@ -108,8 +108,12 @@ func (s *Stream) Close(cut bool) []byte {
 			s.event(e)
 		}
 	})
-	if !half {
-		s.read.EOF()
+	if half {
+		return s.out.Buf
+	}
+	s.read.EOF()
+	if !s.flow.Answer.Started && !s.flow.Ended {
+		s.broken("the upstream's answer is empty")
 	}
 	return s.out.Buf
 }
@@ -129,13 +133,13 @@ func (s *Stream) Failure() *Failure { return s.failed }
 // broken ends an answer that cannot be read further.
 func (s *Stream) broken(message string) { s.flow.fail(&Failure{Message: message}) }
 
-// valid returns the upstream's bytes as valid UTF-8.
+// valid returns the upstream's bytes as valid UTF-8, with escapes of whole characters only.
 func valid(data []byte) []byte {
-	if utf8.Valid(data) {
-		return data
+	if !utf8.Valid(data) {
+		// llama.cpp splits characters, and strict clients would reject the whole answer.
+		data = bytes.ToValidUTF8(data, []byte("\uFFFD"))
 	}
-	// llama.cpp splits characters, and strict clients would reject the whole answer.
-	return bytes.ToValidUTF8(data, []byte("\uFFFD"))
+	return rawjson.Paired(data)
 }
 
 func (s *Stream) event(e framing.Event) {

@@ -7,11 +7,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -146,48 +147,40 @@ func (e *exam) claudeCode(context.Context) {
 	})
 }
 
-// tomlString matches the relevant settings in Codex's configuration: tables, and lines of a name
-// and a string.
-var tomlString = regexp.MustCompile(`(?m)^\s*(\[[^\]]*\]|[a-z_]+\s*=\s*["'][^"'\n]*["'])`)
-
 func (e *exam) codex(context.Context) {
 	const about = "Codex"
-	path := filepath.Join(cmp.Or(e.Getenv("CODEX_HOME"), filepath.Join(e.Home, ".codex")), "config.toml")
-	raw, err := os.ReadFile(path)
-	if err != nil {
+	settings, path := codexSettings{}, e.surroundings().codexFile("config.toml")
+	err := settings.read(path)
+	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
 	e.look("%s", path)
-	section, chosen, defined := "", "", []string{}
-	for _, m := range tomlString.FindAllStringSubmatch(string(raw), -1) {
-		if strings.HasPrefix(m[1], "[") {
-			section = strings.Trim(m[1], "[]")
-			if name, ok := strings.CutPrefix(section, "model_providers."); ok {
-				defined = append(defined, strings.Trim(name, `"'`))
-			}
-			continue
-		}
-		name, value, _ := strings.Cut(m[1], "=")
-		name, value = strings.TrimSpace(name), strings.Trim(strings.TrimSpace(value), `"'`)
-		switch {
-		case section == "" && name == "model_provider":
-			chosen = value
-		case name == "wire_api" && value == "chat":
-			e.find(about, `%s says wire_api = "chat", which Codex has given up. Write "responses"; llm_cache translates.`, path)
-		case name == "base_url" || name == "openai_base_url":
-			if e.baseURL(about, name+" in "+path, value, "v1", true) {
-				e.clients = append(e.clients, &route{
-					client: about, program: "codex", setting: name + " in " + path, base: value, models: "/models",
-					prompt: "/responses", format: wire.OpenAIResponses,
-				})
-			}
-		}
+	if err != nil {
+		e.find(about, "%s cannot be read: %v", path, err)
+		return
 	}
-	if len(defined) > 0 && chosen == "" {
-		e.find(about, "%s has the provider %s and does not choose it. Write model_provider = %q at the top.", path,
-			defined[0], defined[0])
-	} else if len(defined) > 0 && chosen != "openai" && !slices.Contains(defined, chosen) {
+	chosen, defined := settings.provider()
+	setting, base := "openai_base_url", settings["openai_base_url"]
+	switch {
+	case defined:
+		setting, base = "base_url", settings["model_providers."+chosen+".base_url"]
+		if settings["model_providers."+chosen+".wire_api"] == "chat" {
+			e.find(about, `%s says wire_api = "chat", which Codex has given up. Write "responses"; llm_cache translates.`, path)
+		}
+	case !slices.Contains(codexProvided, chosen):
 		e.find(about, "%s chooses the provider %s, which it does not have.", path, chosen)
+		return
+	case chosen != "openai":
+		return // its address cannot be set
+	case base == "" && settings["model_provider"] == "" && len(settings.providers()) > 0:
+		first := settings.providers()[0]
+		e.find(about, "%s has the provider %s and does not choose it. Write model_provider = %[2]q at the top.", path, first)
+	}
+	if base != "" && e.baseURL(about, setting+" in "+path, base, "v1", true) {
+		e.clients = append(e.clients, &route{
+			client: about, program: "codex", setting: setting + " in " + path, base: base, models: "/models",
+			prompt: "/responses", format: wire.OpenAIResponses,
+		})
 	}
 }
 

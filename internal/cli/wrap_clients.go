@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -177,65 +176,92 @@ func setClaude(l *launch, to target) {
 	}
 }
 
-// quoteTOML matches a table, or a line of a name and a string, in Codex's configuration.
-var quoteTOML = regexp.MustCompile(`(?m)^\s*(?:\[([^\]]*)\]|([a-z_]+)\s*=\s*["']([^"'\n]*)["'])`)
-
-// codexSettings returns the strings in Codex's configuration and on its command line, by full name.
-func codexSettings(l *launch) map[string]string {
-	found := map[string]string{}
-	raw, _ := os.ReadFile(filepath.Join(cmp.Or(l.getenv("CODEX_HOME"), filepath.Join(l.home, ".codex")), "config.toml"))
-	table := ""
-	for _, m := range quoteTOML.FindAllStringSubmatch(string(raw), -1) {
-		if m[2] == "" {
-			table = strings.NewReplacer(`"`, "", "'", "").Replace(m[1]) + "."
-			continue
+// optionAt returns the value of an option of a client at an index of its arguments, joined or not, and the number
+// of arguments that it takes, 0 for another argument.
+func optionAt(args []string, i int, short, long string) (value string, width int) {
+	arg := args[i]
+	if arg == short || arg == long {
+		if i+1 == len(args) {
+			return "", 0
 		}
-		found[table+m[2]] = m[3]
+		return args[i+1], 2
 	}
-	for i := range l.args {
-		if name, value, ok := codexOverride(l.args, i); ok {
-			found[name] = strings.Trim(value, `"'`)
+	if value, ok := strings.CutPrefix(arg, long+"="); ok {
+		return value, 1
+	}
+	if value, ok := strings.CutPrefix(arg, short); ok && !strings.HasPrefix(arg, "--") {
+		return strings.TrimPrefix(value, "="), 1
+	}
+	return "", 0
+}
+
+// options returns the arguments before "--", behind which stand no options.
+func (l *launch) options() []string {
+	if i := slices.Index(l.args, "--"); i >= 0 {
+		return l.args[:i]
+	}
+	return l.args
+}
+
+// option returns the last value of an option on the command line, or "".
+func (l *launch) option(short, long string) (last string) {
+	args := l.options()
+	for i := range args {
+		if value, width := optionAt(args, i, short, long); width > 0 {
+			last = value
+		}
+	}
+	return last
+}
+
+// codexSettings returns the strings in Codex's configuration, in its profile and on its command line.
+func (l *launch) codexSettings() codexSettings {
+	found, from := codexSettings{}, l.surroundings()
+	// Codex itself reports damaged files.
+	_ = found.read(from.codexFile("config.toml"))
+	if profile := l.option("-p", "--profile"); profile != "" {
+		found["profile"] = profile
+		_ = found.read(from.codexFile(profile + ".config.toml"))
+	}
+	args := l.options()
+	for i := range args {
+		if name, value, width := codexOverride(args, i); width > 0 {
+			found.override(name, value)
 		}
 	}
 	return found
 }
 
-func codexOverride(args []string, i int) (name, value string, ok bool) {
-	if (args[i] != "-c" && args[i] != "--config") || i+1 >= len(args) {
-		return "", "", false
+// codexOverride returns the setting in an option -c, and the number of its arguments.
+func codexOverride(args []string, i int) (name, value string, width int) {
+	setting, width := optionAt(args, i, "-c", "--config")
+	name, value, ok := strings.Cut(setting, "=")
+	if !ok {
+		return "", "", 0
 	}
-	return strings.Cut(args[i+1], "=")
+	return strings.TrimSpace(name), strings.TrimSpace(value), width
 }
 
-// codexProvider returns the custom provider that Codex is configured to use, or "".
-func codexProvider(settings map[string]string) string {
-	if p := settings["model_provider"]; p != "openai" && settings["model_providers."+p+".base_url"] != "" {
-		return p
-	}
-	return ""
-}
-
-// codexElsewhere looks for a profile with a provider of its own, which goes before settings on the
-// command line.
-func codexElsewhere(l *launch, _ bool) string {
-	settings := codexSettings(l)
+// codexElsewhere looks for providers that no setting on the command line leads to another address.
+func codexElsewhere(l *launch, site bool) string {
+	settings := l.codexSettings()
 	profile := settings["profile"]
-	for i, arg := range l.args {
-		if value, joined := strings.CutPrefix(arg, "--profile="); joined {
-			profile = value
-		} else if (arg == "--profile" || arg == "-p") && i+1 < len(l.args) {
-			profile = l.args[i+1]
-		}
-	}
-	if p := settings["profiles."+profile+".model_provider"]; profile != "" && p != "" {
+	if p := settings["profiles."+profile+".model_provider"]; p != "" {
+		// Before version 0.169, profiles override the command line.
 		return fmt.Sprintf("the profile %s has model_provider = %q: take the line out of it", profile, p)
+	}
+	if slices.Contains(l.options(), "--oss") {
+		return "--oss asks a model on this machine: leave it out"
+	}
+	if p, defined := settings.provider(); p != "openai" && !defined && !site {
+		return fmt.Sprintf("its model_provider is %s, whose address cannot be set: choose another one, or name a site by --url", p)
 	}
 	return ""
 }
 
 func codexBase(l *launch) string {
-	settings := codexSettings(l)
-	if p := codexProvider(settings); p != "" {
+	settings := l.codexSettings()
+	if p, defined := settings.provider(); defined {
 		return settings["model_providers."+p+".base_url"]
 	}
 	return cmp.Or(settings["openai_base_url"], l.getenv("OPENAI_BASE_URL"))
@@ -249,21 +275,25 @@ func setCodex(l *launch, to target) {
 		"-c", provider + `wire_api="responses"`, "-c", provider + `env_key="OPENAI_API_KEY"`,
 	}
 	replaced := []string{"model_provider", "openai_base_url"}
-	if p := codexProvider(codexSettings(l)); p != "" {
+	if p, defined := l.codexSettings().provider(); defined {
 		// The provider keeps its key and headers. Only the address changes.
 		address := "model_providers." + p + ".base_url"
 		add, replaced = []string{"-c", fmt.Sprintf("%s=%q", address, to.base)}, []string{address}
 	}
-	// The last setting on the command line wins.
-	args := add
-	for i := 0; i < len(l.args); i++ {
-		if name, _, ok := codexOverride(l.args, i); ok && slices.Contains(replaced, name) {
-			i++
+	args, end := slices.Clone(add), len(l.options())
+	for i := 0; i < end; i++ {
+		name, _, width := codexOverride(l.args[:end], i)
+		if slices.Contains(replaced, name) {
+			i += width - 1
 			continue
 		}
-		args = append(args, l.args[i])
+		args = append(args, l.args[i:i+max(1, width)]...)
+		i += max(0, width-1)
+		if width > 0 && strings.HasPrefix(replaced[0], name+".") {
+			args = append(args, add...) // the last setting wins, and this one has the whole table
+		}
 	}
-	l.args = args
+	l.args = append(args, l.args[end:]...)
 }
 
 const opencodeContent = "OPENCODE_CONFIG_CONTENT"

@@ -181,6 +181,52 @@ func TestBaseURL(t *testing.T) {
 			client: "codex", args: []string{"-c", `openai_base_url="http://gw/v1"`, "-m", "x"}, base: "http://gw/v1",
 			wantArgs: append(slices.Clone(added), "-m", "x"),
 		},
+		"codex, joined options": {
+			client: "codex", args: []string{"--config=model_provider = gw", `-cmodel_providers.gw.base_url="http://gw/2"`, "exec"},
+			base: "http://gw/2", wantArgs: append(slices.Clone(moved), "--config=model_provider = gw", "exec"),
+		},
+		"codex, a joined address": {
+			client: "codex", args: []string{`--config=openai_base_url="http://gw/v1"`, "exec", "--", "-c", "openai_base_url=x"},
+			base: "http://gw/v1", wantArgs: append(slices.Clone(added), "exec", "--", "-c", "openai_base_url=x"),
+		},
+		"codex, a table on the command line": {
+			client: "codex", args: []string{
+				"-c", "model_provider=gw", "-c", `model_providers.gw={name="g",base_url="http://gw/2"}`, "exec",
+			},
+			base: "http://gw/2",
+			wantArgs: append(append(slices.Clone(moved), "-c", "model_provider=gw", "-c",
+				`model_providers.gw={name="g",base_url="http://gw/2"}`), append(slices.Clone(moved), "exec")...),
+		},
+		"codex, dotted names": {
+			client: "codex", base: "http://gw/v1", wantArgs: moved,
+			files: map[string]string{".codex/config.toml": "model_provider = 'gw' # ours\nmodel_providers.gw.base_url = 'http://gw/v1'\n"},
+		},
+		"codex, a table in a line": {
+			client: "codex", base: "http://gw/v1", wantArgs: moved,
+			files: map[string]string{".codex/config.toml": "model_provider = \"gw\"\ninstructions = \"\"\"\nmodel_provider = " +
+				"\"no\"\n\"\"\"\nmodel_providers = { gw = { base_url = \"http://gw/v1\" } }\n"},
+		},
+		"codex, a provider without an address": {
+			client: "codex", wantArgs: moved,
+			files: map[string]string{".codex/config.toml": "model_provider = \"gw\"\n[model_providers.gw]\nenv_key = \"GW\"\n"},
+		},
+		"codex, a profile": {
+			client: "codex", args: []string{"-pwork", "exec"}, base: "http://gw/p", files: map[string]string{
+				".codex/config.toml": "model_provider = \"a\"\n[model_providers.a]\nbase_url = \"http://no\"\n" +
+					"[model_providers.gw]\nbase_url = \"http://gw/p\"\n",
+				".codex/work.config.toml": "model_provider = \"gw\"\n",
+			},
+			wantArgs: append(slices.Clone(moved), "-pwork", "exec"),
+		},
+		"codex, a prompt like an option": {
+			client: "codex", args: []string{"exec", "--", "-p", "x"}, files: map[string]string{".codex/config.toml": custom},
+			base: "http://gw/v1", wantArgs: append(slices.Clone(moved), "exec", "--", "-p", "x"),
+		},
+		"codex with a model of this machine": {client: "codex", args: []string{"--oss"}, elsewhere: "--oss"},
+		"codex with a provider of Codex": {
+			client: "codex", files: map[string]string{".codex/config.toml": "model_provider = \"lmstudio\"\n"},
+			elsewhere: "its model_provider is lmstudio",
+		},
 		"opencode, none": {
 			client:  "opencode",
 			wantEnv: map[string]string{opencodeContent: `{"provider":{"anthropic":{"options":{"baseURL":"http://to"}}}}`},

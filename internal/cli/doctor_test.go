@@ -245,6 +245,19 @@ func TestFaults(t *testing.T) {
 			env:  map[string]string{"GOOGLE_GEMINI_BASE_URL": "SITE/v1beta"},
 			want: "adds /v1beta itself",
 		},
+		"Gemini CLI with a login": {
+			env:   map[string]string{"GOOGLE_GEMINI_BASE_URL": "SITE"},
+			files: map[string]string{".gemini/settings.json": `{"security":{"auth":{"selectedType":"oauth-personal"}}}`},
+			want:  "GOOGLE_GEMINI_BASE_URL is not used, because security.auth.selectedType",
+		},
+		"Gemini CLI, .env": {
+			files: map[string]string{".gemini/.env": "GOOGLE_GEMINI_BASE_URL=SITE/v1beta\n"}, want: "adds /v1beta itself",
+		},
+		"opencode, damaged": {files: map[string]string{".config/opencode/opencode.json": `{"provider":`}, want: "no valid JSON"},
+		"Claude Code on Foundry": {
+			env:  map[string]string{"ANTHROPIC_BASE_URL": "SITE", "CLAUDE_CODE_USE_FOUNDRY": "yes"},
+			want: "CLAUDE_CODE_USE_FOUNDRY is set",
+		},
 		"Gemini CLI by way of Vertex": {env: map[string]string{
 			"GOOGLE_GEMINI_BASE_URL":    "SITE",
 			"GOOGLE_GENAI_USE_VERTEXAI": "true",

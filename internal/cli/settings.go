@@ -7,12 +7,16 @@ package cli
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/BurntSushi/toml"
+	"github.com/tidwall/gjson"
 )
 
 // surroundings are the places of a client's settings: the environment, the home folder and the working folder.
@@ -102,4 +106,127 @@ func (s codexSettings) providers() []string {
 		}
 	}
 	return slices.Sorted(maps.Keys(names))
+}
+
+// folders returns the working folder and those above it, the nearest first.
+func (s surroundings) folders() (all []string) {
+	if s.dir == "" {
+		return nil
+	}
+	for dir := s.dir; ; dir = filepath.Dir(dir) {
+		if all = append(all, dir); dir == filepath.Dir(dir) {
+			return all
+		}
+	}
+}
+
+const opencodeContent = "OPENCODE_CONFIG_CONTENT"
+
+// opencodeConfig is one of opencode's configurations: its file, or the variable, and its JSON.
+type opencodeConfig struct{ from, text string }
+
+// opencodeVariable matches a variable in opencode's configurations.
+var opencodeVariable = regexp.MustCompile(`\{env:([^}]+)\}`)
+
+// opencodeConfigs returns opencode's configurations, the one that overrides the others first.
+func (s surroundings) opencodeConfigs() (all []opencodeConfig) {
+	add := func(from, text string) {
+		text = opencodeVariable.ReplaceAllStringFunc(withoutComments(text), func(v string) string {
+			return s.getenv(opencodeVariable.FindStringSubmatch(v)[1])
+		})
+		all = append(all, opencodeConfig{from, text})
+	}
+	if text := s.getenv(opencodeContent); text != "" {
+		add(opencodeContent, text)
+	}
+	var files []string
+	for _, dir := range s.folders() {
+		for _, within := range []string{".opencode", ""} {
+			files = append(files, filepath.Join(dir, within, "opencode.jsonc"), filepath.Join(dir, within, "opencode.json"))
+		}
+	}
+	files = append(files, s.getenv("OPENCODE_CONFIG"))
+	for _, config := range []string{s.getenv("XDG_CONFIG_HOME"), filepath.Join(s.home, ".config")} {
+		for _, name := range []string{"opencode.jsonc", "opencode.json", "config.json"} {
+			files = append(files, filepath.Join(config, "opencode", name))
+		}
+	}
+	for _, path := range files {
+		if raw, err := os.ReadFile(path); err == nil {
+			add(path, string(raw))
+		}
+	}
+	return all
+}
+
+// jsonComment matches strings, comments and trailing commas in JSON with comments.
+var jsonComment = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|//[^\n]*|(?s:/\*.*?\*/)`)
+
+// jsonComma matches strings, and commas before the end of an object or array.
+var jsonComma = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|,\s*[}\]]`)
+
+// withoutComments turns JSON with comments and trailing commas into JSON.
+func withoutComments(text string) string {
+	text = jsonComment.ReplaceAllStringFunc(text, func(s string) string {
+		if s[0] == '"' {
+			return s
+		}
+		return " "
+	})
+	return jsonComma.ReplaceAllStringFunc(text, func(s string) string {
+		if s[0] == '"' {
+			return s
+		}
+		return s[len(s)-1:]
+	})
+}
+
+// dotenv matches a line of a .env file: the name, and the value with its quotes.
+var dotenv = regexp.MustCompile(`(?m)^\s*(?:export\s+)?([\w.-]+)\s*=[ \t]*('[^']*'|"[^"]*"|[^#\r\n]*)`)
+
+// geminiEnv returns a variable as Gemini CLI sees it.
+func (s surroundings) geminiEnv(name string) (value string) {
+	if value := s.getenv(name); value != "" {
+		return value
+	}
+	// The environment lacks it: the nearest .env counts, above the working folder or in the home folder.
+	for _, dir := range append(s.folders(), s.home) {
+		for _, file := range []string{filepath.Join(dir, ".gemini", ".env"), filepath.Join(dir, ".env")} {
+			raw, err := os.ReadFile(file)
+			if err != nil {
+				continue
+			}
+			for _, line := range dotenv.FindAllStringSubmatch(string(raw), -1) {
+				if line[1] == name {
+					value = strings.Trim(strings.TrimSpace(line[2]), `"'`)
+				}
+			}
+			return value
+		}
+	}
+	return ""
+}
+
+// geminiElsewhere returns the setting by which Gemini CLI ignores its base URL, in words with the remedy, or "".
+func (s surroundings) geminiElsewhere() string {
+	for _, dir := range []string{cmp.Or(s.dir, s.home), s.home} {
+		path := filepath.Join(dir, ".gemini", "settings.json")
+		raw, _ := os.ReadFile(path)
+		// Logins go to Google's Code Assist, which has no base URL.
+		switch auth := gjson.Get(withoutComments(string(raw)), "security.auth.selectedType").String(); auth {
+		case "":
+			continue
+		case "gemini-api-key", "gateway":
+			return ""
+		default:
+			return fmt.Sprintf(`security.auth.selectedType in %s is %q: write "gemini-api-key"`, path, auth)
+		}
+	}
+	// Without a chosen type, the environment chooses. Source: the client, version 0.61.0.
+	for _, name := range []string{"GOOGLE_GENAI_USE_GCA", "GOOGLE_GENAI_USE_VERTEXAI"} {
+		if strings.EqualFold(s.geminiEnv(name), "true") {
+			return name + " is set: unset it"
+		}
+	}
+	return ""
 }

@@ -72,37 +72,30 @@ func (l *launch) getenv(name string) string {
 
 func (l *launch) setenv(name, value string) { l.env = append(l.env, name+"="+value) }
 
-func hasOption(value string) bool { return value != "" && value != "0" && value != "false" }
-
 const anthropicBase = "ANTHROPIC_BASE_URL"
 
 // claudeFlag returns the settings on the command line of Claude Code, and the index of their argument, or -1.
 func claudeFlag(l *launch) (at int, settings string) {
-	for i, arg := range l.args {
-		switch value, joined := strings.CutPrefix(arg, "--settings="); {
-		case arg == "--":
-			return -1, ""
-		case joined:
-			at, settings = i, value
-		case arg == "--settings" && i+1 < len(l.args):
-			at, settings = i+1, l.args[i+1]
-		default:
-			continue
+	at = -1
+	args := l.options()
+	for i := range args {
+		if value, width := optionAt(args, i, "--settings", "--settings"); width > 0 {
+			at, settings = i+width-1, value
 		}
-		if !strings.HasPrefix(strings.TrimSpace(settings), "{") {
-			// The argument is JSON or the name of a file.
-			raw, _ := os.ReadFile(settings)
-			settings = string(raw)
-		}
-		return at, settings
 	}
-	return -1, ""
+	if at >= 0 && !strings.HasPrefix(strings.TrimSpace(settings), "{") {
+		// The argument is JSON or the name of a file.
+		raw, _ := os.ReadFile(settings)
+		settings = string(raw)
+	}
+	return at, settings
 }
 
 // claudeEnv returns a variable as Claude Code sees it, and whether it comes from the settings.
 func claudeEnv(l *launch, name string) (value string, inSettings bool) {
+	managed, _ := os.ReadFile(l.managed)
 	_, flag := claudeFlag(l)
-	sources := append(make([]string, 0, 4), flag)
+	sources := []string{string(managed), flag}
 	for _, path := range []string{
 		filepath.Join(l.dir, ".claude", "settings.local.json"), filepath.Join(l.dir, ".claude", "settings.json"),
 		filepath.Join(cmp.Or(l.getenv("CLAUDE_CONFIG_DIR"), filepath.Join(l.home, ".claude")), "settings.json"),
@@ -120,8 +113,8 @@ func claudeEnv(l *launch, name string) (value string, inSettings bool) {
 }
 
 func claudeElsewhere(l *launch, _ bool) string {
-	for _, name := range []string{"CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY"} {
-		if value, _ := claudeEnv(l, name); hasOption(value) {
+	for _, name := range claudeProviders {
+		if value, _ := claudeEnv(l, name); claudeOn(value) {
 			return name + " is set: unset it"
 		}
 	}
@@ -296,20 +289,10 @@ func setCodex(l *launch, to target) {
 	l.args = append(args, l.args[end:]...)
 }
 
-const opencodeContent = "OPENCODE_CONFIG_CONTENT"
-
 // opencodeSetting returns a setting of opencode's configurations, "" if none has it.
 func opencodeSetting(l *launch, path string) string {
-	sources := append(make([]string, 0, 4), l.getenv(opencodeContent))
-	for _, path := range []string{
-		filepath.Join(l.dir, "opencode.json"), l.getenv("OPENCODE_CONFIG"), filepath.Join(l.home, ".config", "opencode",
-			"opencode.json"),
-	} {
-		raw, _ := os.ReadFile(path)
-		sources = append(sources, string(raw))
-	}
-	for _, config := range sources {
-		if value := gjson.Get(config, path).String(); value != "" {
+	for _, config := range l.surroundings().opencodeConfigs() {
+		if value := gjson.Get(config.text, path).String(); value != "" {
 			return value
 		}
 	}
@@ -317,12 +300,7 @@ func opencodeSetting(l *launch, path string) string {
 }
 
 func opencodeElsewhere(l *launch, site bool) string {
-	model := opencodeSetting(l, "model")
-	for i, arg := range l.args {
-		if (arg == "--model" || arg == "-m") && i+1 < len(l.args) {
-			model = l.args[i+1]
-		}
-	}
+	model := cmp.Or(l.option("-m", "--model"), opencodeSetting(l, "model"))
 	provider, _, named := strings.Cut(model, "/")
 	if !named || provider == "anthropic" || site && (provider == "openai" || provider == "google") {
 		return ""
@@ -335,7 +313,7 @@ func opencodeBase(l *launch) string { return opencodeSetting(l, "provider.anthro
 
 func setOpencode(l *launch, to target) {
 	config := map[string]any{}
-	_ = json.Unmarshal([]byte(l.getenv(opencodeContent)), &config)
+	_ = json.Unmarshal([]byte(withoutComments(l.getenv(opencodeContent))), &config)
 	within := func(m map[string]any, name string) map[string]any {
 		inner, _ := m[name].(map[string]any)
 		if inner == nil {
@@ -357,58 +335,8 @@ func setOpencode(l *launch, to target) {
 
 const geminiVariable = "GOOGLE_GEMINI_BASE_URL"
 
-// geminiEnv returns a variable as Gemini CLI sees it.
-func geminiEnv(l *launch, name string) string {
-	if value := l.getenv(name); value != "" {
-		return value
-	}
-	// The environment lacks it: the nearest .env counts, above the working folder or in the home folder.
-	var folders []string
-	for dir := l.dir; ; dir = filepath.Dir(dir) {
-		if folders = append(folders, dir); dir == filepath.Dir(dir) {
-			break
-		}
-	}
-	for _, dir := range append(folders, l.home) {
-		for _, file := range []string{filepath.Join(dir, ".gemini", ".env"), filepath.Join(dir, ".env")} {
-			raw, err := os.ReadFile(file)
-			if err != nil {
-				continue
-			}
-			for line := range strings.Lines(string(raw)) {
-				if key, value, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "export "), "="); ok &&
-					strings.TrimSpace(key) == name {
-					return strings.Trim(strings.TrimSpace(value), `"'`)
-				}
-			}
-			return ""
-		}
-	}
-	return ""
-}
+func geminiElsewhere(l *launch, _ bool) string { return l.surroundings().geminiElsewhere() }
 
-func geminiElsewhere(l *launch, _ bool) string {
-	const vertex = "GOOGLE_GENAI_USE_VERTEXAI"
-	if hasOption(geminiEnv(l, vertex)) {
-		return vertex + " is set: unset it"
-	}
-	for _, path := range []string{
-		filepath.Join(l.dir, ".gemini", "settings.json"), filepath.Join(l.home, ".gemini", "settings.json"),
-	} {
-		raw, _ := os.ReadFile(path)
-		// Logins go to Google's Code Assist, which has no base URL.
-		switch auth := gjson.GetBytes(raw, "security.auth.selectedType").String(); auth {
-		case "":
-			continue
-		case "gemini-api-key", "gateway":
-			return ""
-		default:
-			return fmt.Sprintf(`security.auth.selectedType in %s is %q: write "gemini-api-key"`, path, auth)
-		}
-	}
-	return ""
-}
-
-func geminiBase(l *launch) string { return geminiEnv(l, geminiVariable) }
+func geminiBase(l *launch) string { return l.surroundings().geminiEnv(geminiVariable) }
 
 func setGemini(l *launch, to target) { l.setenv(geminiVariable, to.base) }

@@ -154,6 +154,22 @@ func TestBaseURL(t *testing.T) {
 			client: "claude", env: []string{"CLAUDE_CODE_USE_VERTEX=0"},
 			wantEnv: map[string]string{anthropicBase: "http://to"},
 		},
+		"claude on AWS by managed settings": {
+			client: "claude", files: map[string]string{"managed.json": `{"env":{"CLAUDE_CODE_USE_ANTHROPIC_AWS":"true"}}`},
+			elsewhere: "CLAUDE_CODE_USE_ANTHROPIC_AWS",
+		},
+		"claude not on Bedrock": {
+			client: "claude", env: []string{"CLAUDE_CODE_USE_BEDROCK=False"},
+			wantEnv: map[string]string{anthropicBase: "http://to"},
+		},
+		"claude, settings twice on the command line": {
+			client: "claude", args: []string{"--settings", `{"env":{"ANTHROPIC_BASE_URL":"http://no"}}`, `--settings={"env":{"ANTHROPIC_BASE_URL":"http://gw"}}`},
+			base: "http://gw",
+			wantArgs: []string{
+				"--settings", `{"env":{"ANTHROPIC_BASE_URL":"http://no"}}`,
+				`--settings={"env":{"ANTHROPIC_BASE_URL":"http://to"}}`,
+			},
+		},
 		"codex, none": {
 			client: "codex", args: []string{"exec", "x"},
 			wantArgs: append(slices.Clone(added), "exec", "x"),
@@ -242,6 +258,21 @@ func TestBaseURL(t *testing.T) {
 			wantEnv: map[string]string{opencodeContent: `{"model":"m","provider":{"anthropic":{"options":{"apiKey":"k",` +
 				`"baseURL":"http://to"}}}}`},
 		},
+		"opencode, comments and variables": {
+			client: "opencode", env: []string{"GW=http://gw/v1"}, files: map[string]string{
+				"work/opencode.jsonc": "{ // \"ours\"\n\"provider\": {\"anthropic\": {\"options\": {\"baseURL\": \"{env:GW}\",},},},\n/* end */}",
+			},
+			base:    "http://gw/v1",
+			wantEnv: map[string]string{opencodeContent: `{"provider":{"anthropic":{"options":{"baseURL":"http://to"}}}}`},
+		},
+		"opencode, settings above the working folder": {
+			client: "opencode", env: []string{"XDG_CONFIG_HOME=HOME/x"}, files: map[string]string{
+				"opencode.json":            `{"provider":{"anthropic":{"options":{"baseURL":"http://gw/v1"}}}}`,
+				"x/opencode/opencode.json": `{"provider":{"anthropic":{"options":{"baseURL":"http://no/v1"}}}}`,
+			},
+			base:    "http://gw/v1",
+			wantEnv: map[string]string{opencodeContent: `{"provider":{"anthropic":{"options":{"baseURL":"http://to"}}}}`},
+		},
 		"gemini, none": {client: "gemini", wantEnv: map[string]string{geminiVariable: "http://to"}},
 		"gemini, environment": {
 			client: "gemini", env: []string{geminiVariable + "=http://gw"}, base: "http://gw",
@@ -256,6 +287,19 @@ func TestBaseURL(t *testing.T) {
 			client: "gemini", files: map[string]string{".env": "GOOGLE_GEMINI_BASE_URL=http://gw", "work/.env": "A=b"},
 			wantEnv: map[string]string{geminiVariable: "http://to"},
 		},
+		"gemini, .env with comments": {
+			client: "gemini", files: map[string]string{".env": "# A=b\nGOOGLE_GEMINI_BASE_URL = \"http://gw\" # ours\nB='#'\n"},
+			base:    "http://gw",
+			wantEnv: map[string]string{geminiVariable: "http://to"},
+		},
+		"gemini with a login by the environment": {
+			client: "gemini", env: []string{"GOOGLE_GENAI_USE_GCA=true"}, elsewhere: "GOOGLE_GENAI_USE_GCA",
+		},
+		"gemini with a login in settings with comments": {
+			client: "gemini", files: map[string]string{".gemini/settings.json": "{\n// \"key\"\n\"security\":{\"auth\":{\"selectedType\":\"oauth-personal\",}}}"},
+			elsewhere: "oauth-personal",
+		},
+		"opencode, a joined model": {client: "opencode", args: []string{"--model=ollama/x"}, elsewhere: "its model is ollama/x"},
 		"gemini on Vertex": {
 			client: "gemini", env: []string{"GOOGLE_GENAI_USE_VERTEXAI=true"},
 			elsewhere: "GOOGLE_GENAI_USE_VERTEXAI",

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -42,7 +43,7 @@ type target struct {
 }
 
 type client struct {
-	name, program string
+	name string // also of its program
 	// api is the client's default base URL. version is the end of it that a site's address needs, too.
 	api, version string
 	// elsewhere returns the setting by which requests go past a base URL of ours, in words with the
@@ -55,10 +56,10 @@ type client struct {
 }
 
 var clients = []client{
-	{"claude", "claude", "https://api.anthropic.com", "", claudeElsewhere, claudeBase, setClaude},
-	{"codex", "codex", "https://api.openai.com/v1", "/v1", codexElsewhere, codexBase, setCodex},
-	{"opencode", "opencode", "https://api.anthropic.com/v1", "/v1", opencodeElsewhere, opencodeBase, setOpencode},
-	{"gemini", "gemini", "https://generativelanguage.googleapis.com", "", geminiElsewhere, geminiBase, setGemini},
+	{"claude", "https://api.anthropic.com", "", claudeElsewhere, claudeBase, setClaude},
+	{"codex", "https://api.openai.com/v1", "/v1", codexElsewhere, codexBase, setCodex},
+	{"opencode", "https://api.anthropic.com/v1", "/v1", opencodeElsewhere, opencodeBase, setOpencode},
+	{"gemini", "https://generativelanguage.googleapis.com", "", geminiElsewhere, geminiBase, setGemini},
 }
 
 func (l *launch) getenv(name string) string {
@@ -71,6 +72,20 @@ func (l *launch) getenv(name string) string {
 }
 
 func (l *launch) setenv(name, value string) { l.env = append(l.env, name+"="+value) }
+
+// bypassProxy keeps requests to an address of this machine from a forward proxy, which some clients ask even for these.
+func (l *launch) bypassProxy(base string) {
+	u, err := url.Parse(base)
+	proxied := slices.ContainsFunc([]string{"HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"},
+		func(name string) bool { return l.getenv(name) != "" })
+	if err != nil || !loopback(u.Hostname()) || !proxied {
+		return
+	}
+	hosts := append(strings.Split(cmp.Or(l.getenv("no_proxy"), l.getenv("NO_PROXY")), ","), u.Hostname())
+	value := strings.TrimPrefix(strings.Join(hosts, ","), ",")
+	l.setenv("NO_PROXY", value)
+	l.setenv("no_proxy", value)
+}
 
 const anthropicBase = "ANTHROPIC_BASE_URL"
 

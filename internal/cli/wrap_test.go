@@ -5,16 +5,20 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
@@ -30,8 +34,8 @@ func TestWrap(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range clients {
 		script := "#!/bin/sh\necho \"$ANTHROPIC_BASE_URL|$OPENCODE_CONFIG_CONTENT|$GOOGLE_GEMINI_BASE_URL\"\nfor a in " +
-			"\"$@\"; do echo \"arg $a\"; done\n[ \"$1\" != fail ] || exit 7\n"
-		if err := os.WriteFile(filepath.Join(dir, c.program), []byte(script), 0o700); err != nil {
+			"\"$@\"; do echo \"arg $a\"; done\n[ \"$1\" != fail ] || exit 7\n[ \"$1\" != die ] || kill -TERM $$\n"
+		if err := os.WriteFile(filepath.Join(dir, c.name), []byte(script), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -72,6 +76,13 @@ func TestWrap(t *testing.T) {
 	if _, err := start("--url", site.URL, "claude", "fail"); err == nil || !strings.Contains(err.Error(), "status 7") {
 		t.Errorf("a client that failed: got %v, want its status 7", err)
 	}
+	if _, err := start("--url", site.URL, "claude", "die"); err == nil || !strings.Contains(err.Error(), "status 143") {
+		t.Errorf("a client that ended by SIGTERM: got %v, want the status 143", err)
+	}
+	if said, err := start("--url", site.URL+"/v1", filepath.Join(dir, "claude"), "-p"); err != nil ||
+		said != site.URL+"||\narg -p\n" {
+		t.Errorf("a path and an address with /v1: %v, got %q", err, said)
+	}
 	site.Close()
 	if _, err := start("--url", site.URL, "claude"); err == nil || !strings.Contains(err.Error(), "nothing answers at "+site.URL) {
 		t.Errorf("a site that is down: got %v, want an error that names it", err)
@@ -82,6 +93,53 @@ func TestWrap(t *testing.T) {
 	for _, bad := range []string{"box:8080", "ftp://box", "http://"} {
 		if _, err := start("--url", bad, "claude"); err == nil || !strings.Contains(err.Error(), "is no URL") {
 			t.Errorf("--url %s: got %v, want an error", bad, err)
+		}
+	}
+}
+
+// A client must not go on without the instance that it was told to use.
+func TestWrapSignals(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no signals")
+	}
+	started := filepath.Join(t.TempDir(), "started")
+	child := exec.Command("/bin/sh", "-c", "trap 'exit 9' TERM; touch "+started+"; while :; do sleep 0.01; done")
+	ended := make(chan error, 1)
+	go func() { ended <- runChild(child) }()
+	for {
+		if _, err := os.Stat(started); err == nil {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	self, err := os.FindProcess(os.Getpid())
+	if err == nil {
+		err = self.Signal(syscall.SIGTERM)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if exit, ok := errors.AsType[*exec.ExitError](<-ended); !ok || exit.ExitCode() != 9 {
+		t.Errorf("got %v, want the status 9 of the client's own handler", exit)
+	}
+}
+
+func TestBypassProxy(t *testing.T) {
+	for name, c := range map[string]struct {
+		base string
+		env  []string
+		want string
+	}{
+		"proxy":              {"http://127.0.0.1:1/v1", []string{"HTTP_PROXY=http://p"}, "127.0.0.1"},
+		"with exceptions":    {"http://localhost:1", []string{"http_proxy=http://p", "NO_PROXY=a,b"}, "a,b,localhost"},
+		"lower case":         {"http://localhost:1", []string{"all_proxy=http://p", "no_proxy=c", "NO_PROXY=a"}, "c,localhost"},
+		"no proxy":           {"http://127.0.0.1:1", []string{"NO_PROXY=a"}, "a"},
+		"a site of the team": {"https://llm.example.com", []string{"HTTP_PROXY=http://p", "NO_PROXY=a"}, "a"},
+	} {
+		l := &launch{env: c.env}
+		l.bypassProxy(c.base)
+		if got := l.getenv("NO_PROXY"); got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}
 }

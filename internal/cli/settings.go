@@ -139,8 +139,9 @@ func (s surroundings) opencodeConfigs() (all []opencodeConfig) {
 	if text := s.getenv(opencodeContent); text != "" {
 		add(opencodeContent, text)
 	}
-	var files []string
-	for _, dir := range s.folders() {
+	folders := s.folders()
+	files := make([]string, 0, 4*len(folders)+7)
+	for _, dir := range folders {
 		for _, within := range []string{".opencode", ""} {
 			files = append(files, filepath.Join(dir, within, "opencode.jsonc"), filepath.Join(dir, within, "opencode.json"))
 		}

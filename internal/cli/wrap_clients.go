@@ -110,7 +110,7 @@ func claudeFlag(l *launch) (at int, settings string) {
 func claudeEnv(l *launch, name string) (value string, inSettings bool) {
 	managed, _ := os.ReadFile(l.managed)
 	_, flag := claudeFlag(l)
-	sources := []string{string(managed), flag}
+	sources := append(make([]string, 0, 5), string(managed), flag)
 	for _, path := range []string{
 		filepath.Join(l.dir, ".claude", "settings.local.json"), filepath.Join(l.dir, ".claude", "settings.json"),
 		filepath.Join(cmp.Or(l.getenv("CLAUDE_CONFIG_DIR"), filepath.Join(l.home, ".claude")), "settings.json"),

@@ -154,8 +154,13 @@ func runChild(child *exec.Cmd) error {
 }
 
 // saved describes what the requests of a private instance have saved.
-func saved(requests int, c sessioncache.CostSummary) string {
-	if requests == 0 {
+func saved(requests, failed int, c sessioncache.CostSummary) string {
+	switch {
+	case requests == 0 && failed == 1:
+		return "llm_cache: the only request that came through has failed"
+	case requests == 0 && failed > 0:
+		return fmt.Sprintf("llm_cache: all %d requests that came through have failed", failed)
+	case requests == 0:
 		return "llm_cache: no request of the client came through. caddy llm-cache doctor looks for the reason."
 	}
 	in := "in 1 request"

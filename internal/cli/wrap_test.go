@@ -460,18 +460,20 @@ func TestFirstParty(t *testing.T) {
 
 func TestSaved(t *testing.T) {
 	for want, c := range map[string]struct {
-		requests int
-		cost     sessioncache.CostSummary
+		requests, failed int
+		cost             sessioncache.CostSummary
 	}{
 		"llm_cache: no request of the client came through. caddy llm-cache doctor looks for the reason.": {},
-		"llm_cache: saved $0.31 (25.0 %) in 41 requests":                                                 {41, sessioncache.CostSummary{Units: 3, ClientUnits: 4, USD: 0.93, ClientUSD: 1.24}},
-		"llm_cache: saved 25.0 % in 1 request":                                                           {1, sessioncache.CostSummary{Units: 3, ClientUnits: 4}},
+		"llm_cache: the only request that came through has failed":                                       {failed: 1},
+		"llm_cache: all 3 requests that came through have failed":                                        {failed: 3},
+		"llm_cache: saved $0.31 (25.0 %) in 41 requests":                                                 {41, 2, sessioncache.CostSummary{Units: 3, ClientUnits: 4, USD: 0.93, ClientUSD: 1.24}},
+		"llm_cache: saved 25.0 % in 1 request":                                                           {1, 0, sessioncache.CostSummary{Units: 3, ClientUnits: 4}},
 		"llm_cache: cost more: $0.10 (10.0 %) in 2 requests": {
-			2, sessioncache.CostSummary{Units: 11, ClientUnits: 10, USD: 1.1, ClientUSD: 1},
+			2, 0, sessioncache.CostSummary{Units: 11, ClientUnits: 10, USD: 1.1, ClientUSD: 1},
 		},
 		"llm_cache: in 1 request nothing was billed": {requests: 1},
 	} {
-		if got := saved(c.requests, c.cost); got != want {
+		if got := saved(c.requests, c.failed, c.cost); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

@@ -245,6 +245,7 @@ func TestFaults(t *testing.T) {
 			env:  map[string]string{"GOOGLE_GEMINI_BASE_URL": "SITE/v1beta"},
 			want: "adds /v1beta itself",
 		},
+		"TLS by http": {tls: true, env: map[string]string{"ANTHROPIC_BASE_URL": "http://HOSTLISTEN"}, want: "takes TLS only"},
 		"Gemini CLI with a login": {
 			env:   map[string]string{"GOOGLE_GEMINI_BASE_URL": "SITE"},
 			files: map[string]string{".gemini/settings.json": `{"security":{"auth":{"selectedType":"oauth-personal"}}}`},

@@ -31,7 +31,7 @@ func (AuditSQLite) CaddyModule() caddy.ModuleInfo {
 // DefaultAuditPath returns the file of the audit store if none is configured.
 func DefaultAuditPath() string { return filepath.Join(option.DataDir(), "audit.db") }
 
-// Provision fills in the default. It does not touch files.
+// Provision fills in the default. It changes no files.
 func (s *AuditSQLite) Provision(caddy.Context) error {
 	if s.Path == "" {
 		s.Path = DefaultAuditPath()
@@ -41,7 +41,11 @@ func (s *AuditSQLite) Provision(caddy.Context) error {
 		return fmt.Errorf("path: %w", err)
 	}
 	s.Path = path
-	return s.Validate()
+	if err := s.Validate(); err != nil || s.OnError != refuseOnError {
+		return err
+	}
+	// Caddy would not start, so that `caddy validate` must fail, too.
+	return audit.CheckSQLitePath(s.Path)
 }
 
 // Validate reports the first option out of its range.

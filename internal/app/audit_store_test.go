@@ -19,6 +19,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/caddyserver/caddy/v2"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/allowance"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
@@ -192,6 +194,37 @@ func TestStoreThatMayNotFail(t *testing.T) {
 	}
 	if files, err := filepath.Glob(path + "*"); err != nil || len(files) != 1 {
 		t.Errorf("files are %q, %v", files, err)
+	}
+}
+
+// With on_error refuse, `caddy validate` refuses what cannot start, and leaves no file behind.
+func TestProvisionSQLite(t *testing.T) {
+	dir := t.TempDir()
+	text := filepath.Join(dir, "text")
+	if err := os.WriteFile(text, []byte("no database, and long enough to be read as one"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	used := filepath.Join(dir, "used.db")
+	store, err := audit.OpenSQLite(used)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	for path, good := range map[string]bool{
+		text: false, filepath.Join(text, "audit.db"): false, dir: false, used: true,
+		filepath.Join(dir, "audit.db"): true, filepath.Join(dir, "new", "folder", "audit.db"): true,
+	} {
+		s := &AuditSQLite{Path: path, AuditOptions: AuditOptions{OnError: refuseOnError}}
+		if err := s.Provision(caddy.Context{}); (err == nil) != good {
+			t.Errorf("%s: got %v, want an error: %v", path, err, !good)
+		}
+		s = &AuditSQLite{Path: path}
+		if err := s.Provision(caddy.Context{}); err != nil {
+			t.Errorf("%s, records may wait in memory: %v", path, err)
+		}
+	}
+	if entries, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(entries) > 4 {
+		t.Errorf("files are %q, %v, want no more than before", entries, err)
 	}
 }
 

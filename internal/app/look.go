@@ -222,8 +222,8 @@ func healthOfRecord(s audit.Stats, trouble string, c *audit.Counters, now time.T
 	return h
 }
 
-// Totals returns what the sessions in memory have cost, and the number of their requests.
-func Totals(i *shared.Instance) (requests int, cost sessioncache.CostSummary) {
+// Totals returns what the sessions in memory have cost, the number of their requests, and that of failed ones today.
+func Totals(i *shared.Instance) (requests, failed int, cost sessioncache.CostSummary) {
 	now := time.Now()
 	for _, s := range state.Open(i) {
 		for _, session := range s.Page(sessioncache.Newest, maxPage) {
@@ -233,5 +233,5 @@ func Totals(i *shared.Instance) (requests int, cost sessioncache.CostSummary) {
 			}
 		}
 	}
-	return requests, cost
+	return requests, int(turnsOf(i).today.Today().Total.Failed), cost
 }

@@ -7,11 +7,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -73,10 +74,8 @@ func (e *exam) proxied(about string, u *url.URL) {
 	e.find(about, "%s sends requests to %s by way of %s. Put the host into NO_PROXY.", name, u.Hostname(), proxy)
 }
 
-func on(value string) bool { return value != "" && value != "0" && value != "false" }
-
 // claudeSettings returns Claude Code's environment: its settings override that of the shell, and those of a project
-// those of the user.
+// those of the user, and managed settings all others.
 func (e *exam) claudeSettings() (env func(name string) string) {
 	const about, base = "Claude Code", "ANTHROPIC_BASE_URL"
 	files := []string{
@@ -87,7 +86,7 @@ func (e *exam) claudeSettings() (env func(name string) string) {
 			filepath.Join(e.Dir, ".claude", "settings.local.json"))
 	}
 	env = e.Getenv
-	for _, path := range files {
+	for _, path := range append(files, e.Managed) {
 		raw, err := os.ReadFile(path)
 		if err != nil {
 			continue
@@ -116,13 +115,14 @@ func (e *exam) claudeCode(context.Context) {
 	const about = "Claude Code"
 	env := e.claudeSettings()
 	base := env("ANTHROPIC_BASE_URL")
-	for _, other := range []string{"CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY"} {
-		if base != "" && on(env(other)) {
-			e.find(about, "%s is set: ANTHROPIC_BASE_URL is not used.", other)
-		}
-	}
-	if on(env("DISABLE_PROMPT_CACHING")) {
+	if claudeOn(env("DISABLE_PROMPT_CACHING")) {
 		e.find(about, "DISABLE_PROMPT_CACHING is set: no request asks for the cache, and each is paid in full.")
+	}
+	for _, other := range claudeProviders {
+		if base != "" && claudeOn(env(other)) {
+			e.find(about, "%s is set: ANTHROPIC_BASE_URL is not used.", other)
+			return
+		}
 	}
 	if base == "" || !e.baseURL(about, "ANTHROPIC_BASE_URL", base, "v1", false) {
 		return
@@ -146,97 +146,92 @@ func (e *exam) claudeCode(context.Context) {
 	})
 }
 
-// tomlString matches the relevant settings in Codex's configuration: tables, and lines of a name
-// and a string.
-var tomlString = regexp.MustCompile(`(?m)^\s*(\[[^\]]*\]|[a-z_]+\s*=\s*["'][^"'\n]*["'])`)
-
 func (e *exam) codex(context.Context) {
 	const about = "Codex"
-	path := filepath.Join(cmp.Or(e.Getenv("CODEX_HOME"), filepath.Join(e.Home, ".codex")), "config.toml")
-	raw, err := os.ReadFile(path)
-	if err != nil {
+	settings, path := codexSettings{}, e.surroundings().codexFile("config.toml")
+	err := settings.read(path)
+	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
 	e.look("%s", path)
-	section, chosen, defined := "", "", []string{}
-	for _, m := range tomlString.FindAllStringSubmatch(string(raw), -1) {
-		if strings.HasPrefix(m[1], "[") {
-			section = strings.Trim(m[1], "[]")
-			if name, ok := strings.CutPrefix(section, "model_providers."); ok {
-				defined = append(defined, strings.Trim(name, `"'`))
-			}
-			continue
-		}
-		name, value, _ := strings.Cut(m[1], "=")
-		name, value = strings.TrimSpace(name), strings.Trim(strings.TrimSpace(value), `"'`)
-		switch {
-		case section == "" && name == "model_provider":
-			chosen = value
-		case name == "wire_api" && value == "chat":
-			e.find(about, `%s says wire_api = "chat", which Codex has given up. Write "responses"; llm_cache translates.`, path)
-		case name == "base_url" || name == "openai_base_url":
-			if e.baseURL(about, name+" in "+path, value, "v1", true) {
-				e.clients = append(e.clients, &route{
-					client: about, program: "codex", setting: name + " in " + path, base: value, models: "/models",
-					prompt: "/responses", format: wire.OpenAIResponses,
-				})
-			}
-		}
+	if err != nil {
+		e.find(about, "%s cannot be read: %v", path, err)
+		return
 	}
-	if len(defined) > 0 && chosen == "" {
-		e.find(about, "%s has the provider %s and does not choose it. Write model_provider = %q at the top.", path,
-			defined[0], defined[0])
-	} else if len(defined) > 0 && chosen != "openai" && !slices.Contains(defined, chosen) {
+	chosen, defined := settings.provider()
+	setting, base := "openai_base_url", settings["openai_base_url"]
+	switch {
+	case defined:
+		setting, base = "base_url", settings["model_providers."+chosen+".base_url"]
+		if settings["model_providers."+chosen+".wire_api"] == "chat" {
+			e.find(about, `%s says wire_api = "chat", which Codex has given up. Write "responses"; llm_cache translates.`, path)
+		}
+	case !slices.Contains(codexProvided, chosen):
 		e.find(about, "%s chooses the provider %s, which it does not have.", path, chosen)
+		return
+	case chosen != "openai":
+		return // its address cannot be set
+	case base == "" && settings["model_provider"] == "" && len(settings.providers()) > 0:
+		first := settings.providers()[0]
+		e.find(about, "%s has the provider %s and does not choose it. Write model_provider = %[2]q at the top.", path, first)
+	}
+	if base != "" && e.baseURL(about, setting+" in "+path, base, "v1", true) {
+		e.clients = append(e.clients, &route{
+			client: about, program: "codex", setting: setting + " in " + path, base: base, models: "/models",
+			prompt: "/responses", format: wire.OpenAIResponses,
+		})
 	}
 }
 
 func (e *exam) opencode(context.Context) {
 	const about = "opencode"
-	path := filepath.Join(e.Home, ".config", "opencode", "opencode.json")
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return
+	found := map[string]bool{}
+	for _, config := range e.surroundings().opencodeConfigs() {
+		e.look("%s", config.from)
+		if !json.Valid([]byte(config.text)) {
+			e.find(about, "%s is no valid JSON.", config.from)
+			continue
+		}
+		gjson.Get(config.text, "provider").ForEach(func(name, p gjson.Result) bool {
+			base := p.Get("options.baseURL").String()
+			if base == "" || found[name.String()] {
+				return true
+			}
+			found[name.String()] = true
+			r := &route{
+				client: about, program: "opencode", setting: "baseURL of " + name.String() + " in " + config.from,
+				base: base, models: "/models", prompt: "/chat/completions", format: wire.OpenAIChat,
+			}
+			version := "v1"
+			switch name.String() {
+			case "anthropic":
+				r.prompt, r.format = "/messages", wire.Anthropic
+			case "openai":
+				r.prompt, r.format = "/responses", wire.OpenAIResponses
+			case "google":
+				version, r.prompt, r.format = "v1beta", "/models/m:generateContent", wire.Gemini
+			}
+			if e.baseURL(about, r.setting, r.base, version, true) {
+				e.clients = append(e.clients, r)
+			}
+			return true
+		})
 	}
-	e.look("%s", path)
-	if !json.Valid(raw) {
-		e.find(about, "%s is no valid JSON.", path)
-		return
-	}
-	gjson.GetBytes(raw, "provider").ForEach(func(name, p gjson.Result) bool {
-		r := &route{
-			client: about, program: "opencode", setting: "baseURL of " + name.String() + " in " + path,
-			base: p.Get("options.baseURL").String(), models: "/models", prompt: "/chat/completions", format: wire.OpenAIChat,
-		}
-		version := "v1"
-		switch name.String() {
-		case "anthropic":
-			r.prompt, r.format = "/messages", wire.Anthropic
-		case "openai":
-			r.prompt, r.format = "/responses", wire.OpenAIResponses
-		case "google":
-			version, r.prompt, r.format = "v1beta", "/models/m:generateContent", wire.Gemini
-		}
-		if r.base != "" && e.baseURL(about, r.setting, r.base, version, true) {
-			e.clients = append(e.clients, r)
-		}
-		return true
-	})
 }
 
 func (e *exam) gemini(context.Context) {
-	const about, name = "Gemini CLI", "GOOGLE_GEMINI_BASE_URL"
-	base := e.Getenv(name)
+	const about = "Gemini CLI"
+	base := e.surroundings().geminiEnv(geminiVariable)
 	if base == "" {
 		return
 	}
-	if on(e.Getenv("GOOGLE_GENAI_USE_VERTEXAI")) {
-		e.find(about, "GOOGLE_GENAI_USE_VERTEXAI is set: %s is not used.", name)
+	if why := e.surroundings().geminiElsewhere(); why != "" {
+		e.find(about, "%s is not used, because %s.", geminiVariable, why)
 		return
 	}
-	if e.baseURL(about, name, base, "v1beta", false) {
+	if e.baseURL(about, geminiVariable, base, "v1beta", false) {
 		e.clients = append(e.clients, &route{
-			client: about, program: "gemini-cli", setting: name, base: base, models: "/v1beta/models",
+			client: about, program: "gemini-cli", setting: geminiVariable, base: base, models: "/v1beta/models",
 			prompt: "/v1beta/models/m:generateContent", format: wire.Gemini,
 		})
 	}

@@ -62,5 +62,5 @@ func whichCommand(cmd *cobra.Command, args []string) error {
 	for i, c := range cmd.Commands() {
 		names[i] = c.Name()
 	}
-	return fmt.Errorf("llm-cache: subcommand must be one of %s, got %q", strings.Join(names, ", "), args[0])
+	return fmt.Errorf("%s: subcommand must be one of %s, got %q", cmd.Name(), strings.Join(names, ", "), args[0])
 }

@@ -34,6 +34,8 @@ type Patient struct {
 	Getenv func(name string) string
 	// Home is the folder with the clients' settings, Dir the folder of a project, "" for none.
 	Home, Dir string
+	// Managed is the file of Claude Code's managed settings, empty for none.
+	Managed string
 	// Offline skips all checks that need connections.
 	Offline bool
 	// Transport sends requests. Default: [http.DefaultTransport].

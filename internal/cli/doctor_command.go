@@ -48,7 +48,7 @@ what may be meant so.
 }
 
 func run(cmd *cobra.Command, f caddycmd.Flags) error {
-	p := Patient{Getenv: os.Getenv, Offline: f.Bool("offline")}
+	p := Patient{Getenv: os.Getenv, Offline: f.Bool("offline"), Managed: managedSettings()}
 	var err error
 	if p.Home, err = os.UserHomeDir(); err != nil {
 		return err

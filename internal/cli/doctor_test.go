@@ -238,11 +238,26 @@ func TestFaults(t *testing.T) {
 		"Codex by chat":     {files: map[string]string{".codex/config.toml": "model_provider = \"box\"\n[model_providers.box]\nbase_url = \"SITE/v1\"\nwire_api = \"chat\"\n"}, want: "has given up"},
 		"Codex does not choose": {files: map[string]string{".codex/config.toml": "[model_providers.box]\nbase_url = " +
 			"\"SITE/v1\"\n"}, want: "does not choose it"},
-		"Codex chooses what is not": {files: map[string]string{".codex/config.toml": "model_provider = \"bx\"\n[model_providers.box]\nbase_url = \"SITE/v1\"\n"}, want: "does not have"},
-		"opencode without /v1":      {files: map[string]string{".config/opencode/opencode.json": `{"provider":{"box":{"options":{"baseURL":"SITE"}}}}`}, want: "adds no /v1"},
+		"Codex chooses what is not":   {files: map[string]string{".codex/config.toml": "model_provider = \"bx\"\n[model_providers.box]\nbase_url = \"SITE/v1\"\n"}, want: "does not have"},
+		"Codex with damaged settings": {files: map[string]string{".codex/config.toml": "model_provider = \"box\n"}, want: "cannot be read"},
+		"opencode without /v1":        {files: map[string]string{".config/opencode/opencode.json": `{"provider":{"box":{"options":{"baseURL":"SITE"}}}}`}, want: "adds no /v1"},
 		"Gemini CLI, v1beta twice": {
 			env:  map[string]string{"GOOGLE_GEMINI_BASE_URL": "SITE/v1beta"},
 			want: "adds /v1beta itself",
+		},
+		"TLS by http": {tls: true, env: map[string]string{"ANTHROPIC_BASE_URL": "http://HOSTLISTEN"}, want: "takes TLS only"},
+		"Gemini CLI with a login": {
+			env:   map[string]string{"GOOGLE_GEMINI_BASE_URL": "SITE"},
+			files: map[string]string{".gemini/settings.json": `{"security":{"auth":{"selectedType":"oauth-personal"}}}`},
+			want:  "GOOGLE_GEMINI_BASE_URL is not used, because security.auth.selectedType",
+		},
+		"Gemini CLI, .env": {
+			files: map[string]string{".gemini/.env": "GOOGLE_GEMINI_BASE_URL=SITE/v1beta\n"}, want: "adds /v1beta itself",
+		},
+		"opencode, damaged": {files: map[string]string{".config/opencode/opencode.json": `{"provider":`}, want: "no valid JSON"},
+		"Claude Code on Foundry": {
+			env:  map[string]string{"ANTHROPIC_BASE_URL": "SITE", "CLAUDE_CODE_USE_FOUNDRY": "yes"},
+			want: "CLAUDE_CODE_USE_FOUNDRY is set",
 		},
 		"Gemini CLI by way of Vertex": {env: map[string]string{
 			"GOOGLE_GEMINI_BASE_URL":    "SITE",
@@ -313,9 +328,14 @@ func TestNotes(t *testing.T) {
 		"Claude Code":                 {env: map[string]string{"ANTHROPIC_BASE_URL": "SITE"}},
 		"Claude Code by its settings": {files: map[string]string{".claude/settings.json": `{"env":{"ANTHROPIC_BASE_URL":"SITE"}}`}},
 		"Codex":                       {files: map[string]string{".codex/config.toml": "openai_base_url = \"SITE/v1\"\n"}},
-		"opencode":                    {files: map[string]string{".config/opencode/opencode.json": `{"provider":{"openai":{"options":{"baseURL":"SITE/v1"}}}}`}},
-		"Gemini CLI":                  {env: map[string]string{"GOOGLE_GEMINI_BASE_URL": "SITE"}},
-		"an SDK":                      {env: map[string]string{"OPENAI_BASE_URL": "SITE/v1"}},
+		"Codex by dotted names": {files: map[string]string{".codex/config.toml": "model_provider = 'box'\n" +
+			"model_providers.box.base_url = 'SITE/v1'\n"}},
+		"Codex, with a provider that is not in use": {files: map[string]string{".codex/config.toml": "openai_base_url = " +
+			"\"SITE/v1\"\n[model_providers.box]\nbase_url = \"http://localhost:1/v1\"\n"}},
+		"Codex with a model of this machine": {files: map[string]string{".codex/config.toml": "model_provider = \"ollama\"\n"}},
+		"opencode":                           {files: map[string]string{".config/opencode/opencode.json": `{"provider":{"openai":{"options":{"baseURL":"SITE/v1"}}}}`}},
+		"Gemini CLI":                         {env: map[string]string{"GOOGLE_GEMINI_BASE_URL": "SITE"}},
+		"an SDK":                             {env: map[string]string{"OPENAI_BASE_URL": "SITE/v1"}},
 		"by another name of this machine": {
 			env:  map[string]string{"ANTHROPIC_BASE_URL": "http://[::1]:1"},
 			want: "no site of the configuration listens there", offline: true,

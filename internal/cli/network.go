@@ -92,6 +92,11 @@ func (e *exam) base(ctx context.Context, r *route) {
 		}
 		return
 	}
+	if a.status == http.StatusBadRequest && strings.Contains(a.begins, "HTTP request to an HTTPS server") {
+		r.through = unknown
+		e.find(about, "%s takes TLS only. Write https://.", url)
+		return
+	}
 	r.reached = true
 	switch {
 	case a.empty:
@@ -163,7 +168,8 @@ func (e *exam) read(ctx context.Context, url string) ([]byte, error) {
 type response struct {
 	status int
 	header http.Header
-	empty  bool // status 200 without a body
+	empty  bool   // status 200 without a body
+	begins string // the beginning of the body
 }
 
 // ask sends a GET request, or a POST of an empty object.
@@ -186,8 +192,8 @@ func (e *exam) ask(ctx context.Context, method, url string, credential http.Head
 		return a, err
 	}
 	defer got.Body.Close()
-	n, _ := got.Body.Read(make([]byte, 1))
-	return response{got.StatusCode, got.Header, got.StatusCode == http.StatusOK && n == 0}, nil
+	begins, _ := io.ReadAll(io.LimitReader(got.Body, 64))
+	return response{got.StatusCode, got.Header, got.StatusCode == http.StatusOK && len(begins) == 0, string(begins)}, nil
 }
 
 // clock compares the clock with that of a server.

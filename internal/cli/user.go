@@ -26,7 +26,7 @@ import (
 
 // UserCommand returns the subcommand `user` of `caddy llm-cache`.
 func UserCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "user", Short: "Makes keys of users", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "user", Short: "Makes keys of users", RunE: whichCommand}
 	add := &cobra.Command{
 		Use:   "add <name> [--file <file>] [--group <name>]... [--url <address>]",
 		Short: "Makes a key for a user, and prints the lines for the client and the configuration",

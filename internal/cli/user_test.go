@@ -86,3 +86,13 @@ func TestUserAdd(t *testing.T) {
 		}
 	}
 }
+
+// A misspelt subcommand must not pass for success in a script.
+func TestUserSubcommand(t *testing.T) {
+	if _, _, err := command("user", "ad", "anna"); err == nil || !strings.Contains(err.Error(), `must be one of add, got "ad"`) {
+		t.Errorf("got %v, want an error that names the subcommands", err)
+	}
+	if out, _, err := command("user"); err != nil || !strings.Contains(out, "Makes keys of users") {
+		t.Errorf("without a subcommand: %v, got %q, want the help", err, out)
+	}
+}

@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -82,12 +83,14 @@ var errFailed = errors.New("wrap: the client has failed")
 
 // runWrapped runs a client and returns its exit status.
 func runWrapped(cmd *cobra.Command, site string, args []string) (int, error) {
-	i := slices.IndexFunc(clients, func(c client) bool { return c.name == args[0] })
+	// The client may be given by its path, as with env and nice.
+	program := strings.TrimSuffix(filepath.Base(args[0]), ".exe")
+	i := slices.IndexFunc(clients, func(c client) bool { return c.name == program })
 	if i < 0 {
 		return 0, fmt.Errorf("wrap: client must be one of %s, got %q", strings.Join(names(), ", "), args[0])
 	}
 	c := clients[i]
-	path, err := exec.LookPath(c.program)
+	path, err := exec.LookPath(args[0])
 	if err != nil {
 		return 0, fmt.Errorf("wrap: %w", err)
 	}
@@ -106,20 +109,20 @@ func runWrapped(cmd *cobra.Command, site string, args []string) (int, error) {
 		return 0, err
 	}
 	c.set(l, to)
+	l.bypassProxy(to.base)
 	child := exec.CommandContext(cmd.Context(), path, l.args...)
 	child.Env = l.env
 	child.Stdin, child.Stdout, child.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
-	// The client has the terminal, so it handles interrupts.
-	interrupts := make(chan os.Signal, 1)
-	signal.Notify(interrupts, os.Interrupt)
-	defer signal.Stop(interrupts)
-	err = child.Run()
+	err = runChild(child)
 	if site == "" {
 		fmt.Fprintln(cmd.ErrOrStderr(), saved(app.Totals(shared.Process)))
 		_ = caddy.Stop()
 	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		return max(1, exit.ExitCode()), nil // -1 after a signal
+		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+			return 128 + int(status.Signal()), nil // as shells have it
+		}
+		return exit.ExitCode(), nil
 	}
 	if err != nil {
 		return 0, fmt.Errorf("wrap: %w", err)
@@ -127,9 +130,37 @@ func runWrapped(cmd *cobra.Command, site string, args []string) (int, error) {
 	return 0, nil
 }
 
+// runChild runs a client until it ends, and passes signals on to it.
+func runChild(child *exec.Cmd) error {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	if err := child.Start(); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- child.Wait() }()
+	for {
+		select {
+		case s := <-signals:
+			// The client has the terminal, which interrupts it, too.
+			if s != os.Interrupt {
+				_ = child.Process.Signal(s)
+			}
+		case err := <-ended:
+			return err
+		}
+	}
+}
+
 // saved describes what the requests of a private instance have saved.
-func saved(requests int, c sessioncache.CostSummary) string {
-	if requests == 0 {
+func saved(requests, failed int, c sessioncache.CostSummary) string {
+	switch {
+	case requests == 0 && failed == 1:
+		return "llm_cache: the only request that came through has failed"
+	case requests == 0 && failed > 0:
+		return fmt.Sprintf("llm_cache: all %d requests that came through have failed", failed)
+	case requests == 0:
 		return "llm_cache: no request of the client came through. caddy llm-cache doctor looks for the reason."
 	}
 	in := "in 1 request"
@@ -171,7 +202,7 @@ func aim(ctx context.Context, c client, l *launch, site string) (target, error) 
 			return target{}, fmt.Errorf("wrap: --url: nothing answers at %s: %w", site, err)
 		}
 		_ = conn.Close()
-		site = strings.TrimSuffix(site, "/")
+		site = strings.TrimSuffix(strings.TrimSuffix(site, "/"), "/v1") // the client's own path follows
 		return target{base: site + c.version, site: site}, nil
 	}
 	u, err := parse(cmp.Or(c.base(l), c.api))

@@ -7,9 +7,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -43,7 +43,7 @@ type target struct {
 }
 
 type client struct {
-	name, program string
+	name string // also of its program
 	// api is the client's default base URL. version is the end of it that a site's address needs, too.
 	api, version string
 	// elsewhere returns the setting by which requests go past a base URL of ours, in words with the
@@ -56,10 +56,10 @@ type client struct {
 }
 
 var clients = []client{
-	{"claude", "claude", "https://api.anthropic.com", "", claudeElsewhere, claudeBase, setClaude},
-	{"codex", "codex", "https://api.openai.com/v1", "/v1", codexElsewhere, codexBase, setCodex},
-	{"opencode", "opencode", "https://api.anthropic.com/v1", "/v1", opencodeElsewhere, opencodeBase, setOpencode},
-	{"gemini", "gemini", "https://generativelanguage.googleapis.com", "", geminiElsewhere, geminiBase, setGemini},
+	{"claude", "https://api.anthropic.com", "", claudeElsewhere, claudeBase, setClaude},
+	{"codex", "https://api.openai.com/v1", "/v1", codexElsewhere, codexBase, setCodex},
+	{"opencode", "https://api.anthropic.com/v1", "/v1", opencodeElsewhere, opencodeBase, setOpencode},
+	{"gemini", "https://generativelanguage.googleapis.com", "", geminiElsewhere, geminiBase, setGemini},
 }
 
 func (l *launch) getenv(name string) string {
@@ -73,37 +73,44 @@ func (l *launch) getenv(name string) string {
 
 func (l *launch) setenv(name, value string) { l.env = append(l.env, name+"="+value) }
 
-func hasOption(value string) bool { return value != "" && value != "0" && value != "false" }
+// bypassProxy keeps requests to an address of this machine from a forward proxy, which some clients ask even for these.
+func (l *launch) bypassProxy(base string) {
+	u, err := url.Parse(base)
+	proxied := slices.ContainsFunc([]string{"HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"},
+		func(name string) bool { return l.getenv(name) != "" })
+	if err != nil || !loopback(u.Hostname()) || !proxied {
+		return
+	}
+	hosts := append(strings.Split(cmp.Or(l.getenv("no_proxy"), l.getenv("NO_PROXY")), ","), u.Hostname())
+	value := strings.TrimPrefix(strings.Join(hosts, ","), ",")
+	l.setenv("NO_PROXY", value)
+	l.setenv("no_proxy", value)
+}
 
 const anthropicBase = "ANTHROPIC_BASE_URL"
 
 // claudeFlag returns the settings on the command line of Claude Code, and the index of their argument, or -1.
 func claudeFlag(l *launch) (at int, settings string) {
-	for i, arg := range l.args {
-		switch value, joined := strings.CutPrefix(arg, "--settings="); {
-		case arg == "--":
-			return -1, ""
-		case joined:
-			at, settings = i, value
-		case arg == "--settings" && i+1 < len(l.args):
-			at, settings = i+1, l.args[i+1]
-		default:
-			continue
+	at = -1
+	args := l.options()
+	for i := range args {
+		if value, width := optionAt(args, i, "--settings", "--settings"); width > 0 {
+			at, settings = i+width-1, value
 		}
-		if !strings.HasPrefix(strings.TrimSpace(settings), "{") {
-			// The argument is JSON or the name of a file.
-			raw, _ := os.ReadFile(settings)
-			settings = string(raw)
-		}
-		return at, settings
 	}
-	return -1, ""
+	if at >= 0 && !strings.HasPrefix(strings.TrimSpace(settings), "{") {
+		// The argument is JSON or the name of a file.
+		raw, _ := os.ReadFile(settings)
+		settings = string(raw)
+	}
+	return at, settings
 }
 
 // claudeEnv returns a variable as Claude Code sees it, and whether it comes from the settings.
 func claudeEnv(l *launch, name string) (value string, inSettings bool) {
+	managed, _ := os.ReadFile(l.managed)
 	_, flag := claudeFlag(l)
-	sources := append(make([]string, 0, 4), flag)
+	sources := append(make([]string, 0, 5), string(managed), flag)
 	for _, path := range []string{
 		filepath.Join(l.dir, ".claude", "settings.local.json"), filepath.Join(l.dir, ".claude", "settings.json"),
 		filepath.Join(cmp.Or(l.getenv("CLAUDE_CONFIG_DIR"), filepath.Join(l.home, ".claude")), "settings.json"),
@@ -121,8 +128,8 @@ func claudeEnv(l *launch, name string) (value string, inSettings bool) {
 }
 
 func claudeElsewhere(l *launch, _ bool) string {
-	for _, name := range []string{"CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY"} {
-		if value, _ := claudeEnv(l, name); hasOption(value) {
+	for _, name := range claudeProviders {
+		if value, _ := claudeEnv(l, name); claudeOn(value) {
 			return name + " is set: unset it"
 		}
 	}
@@ -177,65 +184,92 @@ func setClaude(l *launch, to target) {
 	}
 }
 
-// quoteTOML matches a table, or a line of a name and a string, in Codex's configuration.
-var quoteTOML = regexp.MustCompile(`(?m)^\s*(?:\[([^\]]*)\]|([a-z_]+)\s*=\s*["']([^"'\n]*)["'])`)
-
-// codexSettings returns the strings in Codex's configuration and on its command line, by full name.
-func codexSettings(l *launch) map[string]string {
-	found := map[string]string{}
-	raw, _ := os.ReadFile(filepath.Join(cmp.Or(l.getenv("CODEX_HOME"), filepath.Join(l.home, ".codex")), "config.toml"))
-	table := ""
-	for _, m := range quoteTOML.FindAllStringSubmatch(string(raw), -1) {
-		if m[2] == "" {
-			table = strings.NewReplacer(`"`, "", "'", "").Replace(m[1]) + "."
-			continue
+// optionAt returns the value of an option of a client at an index of its arguments, joined or not, and the number
+// of arguments that it takes, 0 for another argument.
+func optionAt(args []string, i int, short, long string) (value string, width int) {
+	arg := args[i]
+	if arg == short || arg == long {
+		if i+1 == len(args) {
+			return "", 0
 		}
-		found[table+m[2]] = m[3]
+		return args[i+1], 2
 	}
-	for i := range l.args {
-		if name, value, ok := codexOverride(l.args, i); ok {
-			found[name] = strings.Trim(value, `"'`)
+	if value, ok := strings.CutPrefix(arg, long+"="); ok {
+		return value, 1
+	}
+	if value, ok := strings.CutPrefix(arg, short); ok && !strings.HasPrefix(arg, "--") {
+		return strings.TrimPrefix(value, "="), 1
+	}
+	return "", 0
+}
+
+// options returns the arguments before "--", behind which stand no options.
+func (l *launch) options() []string {
+	if i := slices.Index(l.args, "--"); i >= 0 {
+		return l.args[:i]
+	}
+	return l.args
+}
+
+// option returns the last value of an option on the command line, or "".
+func (l *launch) option(short, long string) (last string) {
+	args := l.options()
+	for i := range args {
+		if value, width := optionAt(args, i, short, long); width > 0 {
+			last = value
+		}
+	}
+	return last
+}
+
+// codexSettings returns the strings in Codex's configuration, in its profile and on its command line.
+func (l *launch) codexSettings() codexSettings {
+	found, from := codexSettings{}, l.surroundings()
+	// Codex itself reports damaged files.
+	_ = found.read(from.codexFile("config.toml"))
+	if profile := l.option("-p", "--profile"); profile != "" {
+		found["profile"] = profile
+		_ = found.read(from.codexFile(profile + ".config.toml"))
+	}
+	args := l.options()
+	for i := range args {
+		if name, value, width := codexOverride(args, i); width > 0 {
+			found.override(name, value)
 		}
 	}
 	return found
 }
 
-func codexOverride(args []string, i int) (name, value string, ok bool) {
-	if (args[i] != "-c" && args[i] != "--config") || i+1 >= len(args) {
-		return "", "", false
+// codexOverride returns the setting in an option -c, and the number of its arguments.
+func codexOverride(args []string, i int) (name, value string, width int) {
+	setting, width := optionAt(args, i, "-c", "--config")
+	name, value, ok := strings.Cut(setting, "=")
+	if !ok {
+		return "", "", 0
 	}
-	return strings.Cut(args[i+1], "=")
+	return strings.TrimSpace(name), strings.TrimSpace(value), width
 }
 
-// codexProvider returns the custom provider that Codex is configured to use, or "".
-func codexProvider(settings map[string]string) string {
-	if p := settings["model_provider"]; p != "openai" && settings["model_providers."+p+".base_url"] != "" {
-		return p
-	}
-	return ""
-}
-
-// codexElsewhere looks for a profile with a provider of its own, which goes before settings on the
-// command line.
-func codexElsewhere(l *launch, _ bool) string {
-	settings := codexSettings(l)
+// codexElsewhere looks for providers that no setting on the command line leads to another address.
+func codexElsewhere(l *launch, site bool) string {
+	settings := l.codexSettings()
 	profile := settings["profile"]
-	for i, arg := range l.args {
-		if value, joined := strings.CutPrefix(arg, "--profile="); joined {
-			profile = value
-		} else if (arg == "--profile" || arg == "-p") && i+1 < len(l.args) {
-			profile = l.args[i+1]
-		}
-	}
-	if p := settings["profiles."+profile+".model_provider"]; profile != "" && p != "" {
+	if p := settings["profiles."+profile+".model_provider"]; p != "" {
+		// Before version 0.169, profiles override the command line.
 		return fmt.Sprintf("the profile %s has model_provider = %q: take the line out of it", profile, p)
+	}
+	if slices.Contains(l.options(), "--oss") {
+		return "--oss asks a model on this machine: leave it out"
+	}
+	if p, defined := settings.provider(); p != "openai" && !defined && !site {
+		return fmt.Sprintf("its model_provider is %s, whose address cannot be set: choose another one, or name a site by --url", p)
 	}
 	return ""
 }
 
 func codexBase(l *launch) string {
-	settings := codexSettings(l)
-	if p := codexProvider(settings); p != "" {
+	settings := l.codexSettings()
+	if p, defined := settings.provider(); defined {
 		return settings["model_providers."+p+".base_url"]
 	}
 	return cmp.Or(settings["openai_base_url"], l.getenv("OPENAI_BASE_URL"))
@@ -249,37 +283,31 @@ func setCodex(l *launch, to target) {
 		"-c", provider + `wire_api="responses"`, "-c", provider + `env_key="OPENAI_API_KEY"`,
 	}
 	replaced := []string{"model_provider", "openai_base_url"}
-	if p := codexProvider(codexSettings(l)); p != "" {
+	if p, defined := l.codexSettings().provider(); defined {
 		// The provider keeps its key and headers. Only the address changes.
 		address := "model_providers." + p + ".base_url"
 		add, replaced = []string{"-c", fmt.Sprintf("%s=%q", address, to.base)}, []string{address}
 	}
-	// The last setting on the command line wins.
-	args := add
-	for i := 0; i < len(l.args); i++ {
-		if name, _, ok := codexOverride(l.args, i); ok && slices.Contains(replaced, name) {
-			i++
+	args, end := slices.Clone(add), len(l.options())
+	for i := 0; i < end; i++ {
+		name, _, width := codexOverride(l.args[:end], i)
+		if slices.Contains(replaced, name) {
+			i += width - 1
 			continue
 		}
-		args = append(args, l.args[i])
+		args = append(args, l.args[i:i+max(1, width)]...)
+		i += max(0, width-1)
+		if width > 0 && strings.HasPrefix(replaced[0], name+".") {
+			args = append(args, add...) // the last setting wins, and this one has the whole table
+		}
 	}
-	l.args = args
+	l.args = append(args, l.args[end:]...)
 }
-
-const opencodeContent = "OPENCODE_CONFIG_CONTENT"
 
 // opencodeSetting returns a setting of opencode's configurations, "" if none has it.
 func opencodeSetting(l *launch, path string) string {
-	sources := append(make([]string, 0, 4), l.getenv(opencodeContent))
-	for _, path := range []string{
-		filepath.Join(l.dir, "opencode.json"), l.getenv("OPENCODE_CONFIG"), filepath.Join(l.home, ".config", "opencode",
-			"opencode.json"),
-	} {
-		raw, _ := os.ReadFile(path)
-		sources = append(sources, string(raw))
-	}
-	for _, config := range sources {
-		if value := gjson.Get(config, path).String(); value != "" {
+	for _, config := range l.surroundings().opencodeConfigs() {
+		if value := gjson.Get(config.text, path).String(); value != "" {
 			return value
 		}
 	}
@@ -287,12 +315,7 @@ func opencodeSetting(l *launch, path string) string {
 }
 
 func opencodeElsewhere(l *launch, site bool) string {
-	model := opencodeSetting(l, "model")
-	for i, arg := range l.args {
-		if (arg == "--model" || arg == "-m") && i+1 < len(l.args) {
-			model = l.args[i+1]
-		}
-	}
+	model := cmp.Or(l.option("-m", "--model"), opencodeSetting(l, "model"))
 	provider, _, named := strings.Cut(model, "/")
 	if !named || provider == "anthropic" || site && (provider == "openai" || provider == "google") {
 		return ""
@@ -305,7 +328,7 @@ func opencodeBase(l *launch) string { return opencodeSetting(l, "provider.anthro
 
 func setOpencode(l *launch, to target) {
 	config := map[string]any{}
-	_ = json.Unmarshal([]byte(l.getenv(opencodeContent)), &config)
+	_ = json.Unmarshal([]byte(withoutComments(l.getenv(opencodeContent))), &config)
 	within := func(m map[string]any, name string) map[string]any {
 		inner, _ := m[name].(map[string]any)
 		if inner == nil {
@@ -327,58 +350,8 @@ func setOpencode(l *launch, to target) {
 
 const geminiVariable = "GOOGLE_GEMINI_BASE_URL"
 
-// geminiEnv returns a variable as Gemini CLI sees it.
-func geminiEnv(l *launch, name string) string {
-	if value := l.getenv(name); value != "" {
-		return value
-	}
-	// The environment lacks it: the nearest .env counts, above the working folder or in the home folder.
-	var folders []string
-	for dir := l.dir; ; dir = filepath.Dir(dir) {
-		if folders = append(folders, dir); dir == filepath.Dir(dir) {
-			break
-		}
-	}
-	for _, dir := range append(folders, l.home) {
-		for _, file := range []string{filepath.Join(dir, ".gemini", ".env"), filepath.Join(dir, ".env")} {
-			raw, err := os.ReadFile(file)
-			if err != nil {
-				continue
-			}
-			for line := range strings.Lines(string(raw)) {
-				if key, value, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "export "), "="); ok &&
-					strings.TrimSpace(key) == name {
-					return strings.Trim(strings.TrimSpace(value), `"'`)
-				}
-			}
-			return ""
-		}
-	}
-	return ""
-}
+func geminiElsewhere(l *launch, _ bool) string { return l.surroundings().geminiElsewhere() }
 
-func geminiElsewhere(l *launch, _ bool) string {
-	const vertex = "GOOGLE_GENAI_USE_VERTEXAI"
-	if hasOption(geminiEnv(l, vertex)) {
-		return vertex + " is set: unset it"
-	}
-	for _, path := range []string{
-		filepath.Join(l.dir, ".gemini", "settings.json"), filepath.Join(l.home, ".gemini", "settings.json"),
-	} {
-		raw, _ := os.ReadFile(path)
-		// Logins go to Google's Code Assist, which has no base URL.
-		switch auth := gjson.GetBytes(raw, "security.auth.selectedType").String(); auth {
-		case "":
-			continue
-		case "gemini-api-key", "gateway":
-			return ""
-		default:
-			return fmt.Sprintf(`security.auth.selectedType in %s is %q: write "gemini-api-key"`, path, auth)
-		}
-	}
-	return ""
-}
-
-func geminiBase(l *launch) string { return geminiEnv(l, geminiVariable) }
+func geminiBase(l *launch) string { return l.surroundings().geminiEnv(geminiVariable) }
 
 func setGemini(l *launch, to target) { l.setenv(geminiVariable, to.base) }

@@ -5,16 +5,20 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
@@ -30,8 +34,8 @@ func TestWrap(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range clients {
 		script := "#!/bin/sh\necho \"$ANTHROPIC_BASE_URL|$OPENCODE_CONFIG_CONTENT|$GOOGLE_GEMINI_BASE_URL\"\nfor a in " +
-			"\"$@\"; do echo \"arg $a\"; done\n[ \"$1\" != fail ] || exit 7\n"
-		if err := os.WriteFile(filepath.Join(dir, c.program), []byte(script), 0o700); err != nil {
+			"\"$@\"; do echo \"arg $a\"; done\n[ \"$1\" != fail ] || exit 7\n[ \"$1\" != die ] || kill -TERM $$\n"
+		if err := os.WriteFile(filepath.Join(dir, c.name), []byte(script), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -72,6 +76,13 @@ func TestWrap(t *testing.T) {
 	if _, err := start("--url", site.URL, "claude", "fail"); err == nil || !strings.Contains(err.Error(), "status 7") {
 		t.Errorf("a client that failed: got %v, want its status 7", err)
 	}
+	if _, err := start("--url", site.URL, "claude", "die"); err == nil || !strings.Contains(err.Error(), "status 143") {
+		t.Errorf("a client that ended by SIGTERM: got %v, want the status 143", err)
+	}
+	if said, err := start("--url", site.URL+"/v1", filepath.Join(dir, "claude"), "-p"); err != nil ||
+		said != site.URL+"||\narg -p\n" {
+		t.Errorf("a path and an address with /v1: %v, got %q", err, said)
+	}
 	site.Close()
 	if _, err := start("--url", site.URL, "claude"); err == nil || !strings.Contains(err.Error(), "nothing answers at "+site.URL) {
 		t.Errorf("a site that is down: got %v, want an error that names it", err)
@@ -82,6 +93,53 @@ func TestWrap(t *testing.T) {
 	for _, bad := range []string{"box:8080", "ftp://box", "http://"} {
 		if _, err := start("--url", bad, "claude"); err == nil || !strings.Contains(err.Error(), "is no URL") {
 			t.Errorf("--url %s: got %v, want an error", bad, err)
+		}
+	}
+}
+
+// A client must not go on without the instance that it was told to use.
+func TestWrapSignals(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no signals")
+	}
+	started := filepath.Join(t.TempDir(), "started")
+	child := exec.Command("/bin/sh", "-c", "trap 'exit 9' TERM; touch "+started+"; while :; do sleep 0.01; done")
+	ended := make(chan error, 1)
+	go func() { ended <- runChild(child) }()
+	for {
+		if _, err := os.Stat(started); err == nil {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	self, err := os.FindProcess(os.Getpid())
+	if err == nil {
+		err = self.Signal(syscall.SIGTERM)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if exit, ok := errors.AsType[*exec.ExitError](<-ended); !ok || exit.ExitCode() != 9 {
+		t.Errorf("got %v, want the status 9 of the client's own handler", exit)
+	}
+}
+
+func TestBypassProxy(t *testing.T) {
+	for name, c := range map[string]struct {
+		base string
+		env  []string
+		want string
+	}{
+		"proxy":              {"http://127.0.0.1:1/v1", []string{"HTTP_PROXY=http://p"}, "127.0.0.1"},
+		"with exceptions":    {"http://localhost:1", []string{"http_proxy=http://p", "NO_PROXY=a,b"}, "a,b,localhost"},
+		"lower case":         {"http://localhost:1", []string{"all_proxy=http://p", "no_proxy=c", "NO_PROXY=a"}, "c,localhost"},
+		"no proxy":           {"http://127.0.0.1:1", []string{"NO_PROXY=a"}, "a"},
+		"a site of the team": {"https://llm.example.com", []string{"HTTP_PROXY=http://p", "NO_PROXY=a"}, "a"},
+	} {
+		l := &launch{env: c.env}
+		l.bypassProxy(c.base)
+		if got := l.getenv("NO_PROXY"); got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}
 }
@@ -154,6 +212,22 @@ func TestBaseURL(t *testing.T) {
 			client: "claude", env: []string{"CLAUDE_CODE_USE_VERTEX=0"},
 			wantEnv: map[string]string{anthropicBase: "http://to"},
 		},
+		"claude on AWS by managed settings": {
+			client: "claude", files: map[string]string{"managed.json": `{"env":{"CLAUDE_CODE_USE_ANTHROPIC_AWS":"true"}}`},
+			elsewhere: "CLAUDE_CODE_USE_ANTHROPIC_AWS",
+		},
+		"claude not on Bedrock": {
+			client: "claude", env: []string{"CLAUDE_CODE_USE_BEDROCK=False"},
+			wantEnv: map[string]string{anthropicBase: "http://to"},
+		},
+		"claude, settings twice on the command line": {
+			client: "claude", args: []string{"--settings", `{"env":{"ANTHROPIC_BASE_URL":"http://no"}}`, `--settings={"env":{"ANTHROPIC_BASE_URL":"http://gw"}}`},
+			base: "http://gw",
+			wantArgs: []string{
+				"--settings", `{"env":{"ANTHROPIC_BASE_URL":"http://no"}}`,
+				`--settings={"env":{"ANTHROPIC_BASE_URL":"http://to"}}`,
+			},
+		},
 		"codex, none": {
 			client: "codex", args: []string{"exec", "x"},
 			wantArgs: append(slices.Clone(added), "exec", "x"),
@@ -181,6 +255,52 @@ func TestBaseURL(t *testing.T) {
 			client: "codex", args: []string{"-c", `openai_base_url="http://gw/v1"`, "-m", "x"}, base: "http://gw/v1",
 			wantArgs: append(slices.Clone(added), "-m", "x"),
 		},
+		"codex, joined options": {
+			client: "codex", args: []string{"--config=model_provider = gw", `-cmodel_providers.gw.base_url="http://gw/2"`, "exec"},
+			base: "http://gw/2", wantArgs: append(slices.Clone(moved), "--config=model_provider = gw", "exec"),
+		},
+		"codex, a joined address": {
+			client: "codex", args: []string{`--config=openai_base_url="http://gw/v1"`, "exec", "--", "-c", "openai_base_url=x"},
+			base: "http://gw/v1", wantArgs: append(slices.Clone(added), "exec", "--", "-c", "openai_base_url=x"),
+		},
+		"codex, a table on the command line": {
+			client: "codex", args: []string{
+				"-c", "model_provider=gw", "-c", `model_providers.gw={name="g",base_url="http://gw/2"}`, "exec",
+			},
+			base: "http://gw/2",
+			wantArgs: append(append(slices.Clone(moved), "-c", "model_provider=gw", "-c",
+				`model_providers.gw={name="g",base_url="http://gw/2"}`), append(slices.Clone(moved), "exec")...),
+		},
+		"codex, dotted names": {
+			client: "codex", base: "http://gw/v1", wantArgs: moved,
+			files: map[string]string{".codex/config.toml": "model_provider = 'gw' # ours\nmodel_providers.gw.base_url = 'http://gw/v1'\n"},
+		},
+		"codex, a table in a line": {
+			client: "codex", base: "http://gw/v1", wantArgs: moved,
+			files: map[string]string{".codex/config.toml": "model_provider = \"gw\"\ninstructions = \"\"\"\nmodel_provider = " +
+				"\"no\"\n\"\"\"\nmodel_providers = { gw = { base_url = \"http://gw/v1\" } }\n"},
+		},
+		"codex, a provider without an address": {
+			client: "codex", wantArgs: moved,
+			files: map[string]string{".codex/config.toml": "model_provider = \"gw\"\n[model_providers.gw]\nenv_key = \"GW\"\n"},
+		},
+		"codex, a profile": {
+			client: "codex", args: []string{"-pwork", "exec"}, base: "http://gw/p", files: map[string]string{
+				".codex/config.toml": "model_provider = \"a\"\n[model_providers.a]\nbase_url = \"http://no\"\n" +
+					"[model_providers.gw]\nbase_url = \"http://gw/p\"\n",
+				".codex/work.config.toml": "model_provider = \"gw\"\n",
+			},
+			wantArgs: append(slices.Clone(moved), "-pwork", "exec"),
+		},
+		"codex, a prompt like an option": {
+			client: "codex", args: []string{"exec", "--", "-p", "x"}, files: map[string]string{".codex/config.toml": custom},
+			base: "http://gw/v1", wantArgs: append(slices.Clone(moved), "exec", "--", "-p", "x"),
+		},
+		"codex with a model of this machine": {client: "codex", args: []string{"--oss"}, elsewhere: "--oss"},
+		"codex with a provider of Codex": {
+			client: "codex", files: map[string]string{".codex/config.toml": "model_provider = \"lmstudio\"\n"},
+			elsewhere: "its model_provider is lmstudio",
+		},
 		"opencode, none": {
 			client:  "opencode",
 			wantEnv: map[string]string{opencodeContent: `{"provider":{"anthropic":{"options":{"baseURL":"http://to"}}}}`},
@@ -196,6 +316,21 @@ func TestBaseURL(t *testing.T) {
 			wantEnv: map[string]string{opencodeContent: `{"model":"m","provider":{"anthropic":{"options":{"apiKey":"k",` +
 				`"baseURL":"http://to"}}}}`},
 		},
+		"opencode, comments and variables": {
+			client: "opencode", env: []string{"GW=http://gw/v1"}, files: map[string]string{
+				"work/opencode.jsonc": "{ // \"ours\"\n\"provider\": {\"anthropic\": {\"options\": {\"baseURL\": \"{env:GW}\",},},},\n/* end */}",
+			},
+			base:    "http://gw/v1",
+			wantEnv: map[string]string{opencodeContent: `{"provider":{"anthropic":{"options":{"baseURL":"http://to"}}}}`},
+		},
+		"opencode, settings above the working folder": {
+			client: "opencode", env: []string{"XDG_CONFIG_HOME=HOME/x"}, files: map[string]string{
+				"opencode.json":            `{"provider":{"anthropic":{"options":{"baseURL":"http://gw/v1"}}}}`,
+				"x/opencode/opencode.json": `{"provider":{"anthropic":{"options":{"baseURL":"http://no/v1"}}}}`,
+			},
+			base:    "http://gw/v1",
+			wantEnv: map[string]string{opencodeContent: `{"provider":{"anthropic":{"options":{"baseURL":"http://to"}}}}`},
+		},
 		"gemini, none": {client: "gemini", wantEnv: map[string]string{geminiVariable: "http://to"}},
 		"gemini, environment": {
 			client: "gemini", env: []string{geminiVariable + "=http://gw"}, base: "http://gw",
@@ -210,6 +345,19 @@ func TestBaseURL(t *testing.T) {
 			client: "gemini", files: map[string]string{".env": "GOOGLE_GEMINI_BASE_URL=http://gw", "work/.env": "A=b"},
 			wantEnv: map[string]string{geminiVariable: "http://to"},
 		},
+		"gemini, .env with comments": {
+			client: "gemini", files: map[string]string{".env": "# A=b\nGOOGLE_GEMINI_BASE_URL = \"http://gw\" # ours\nB='#'\n"},
+			base:    "http://gw",
+			wantEnv: map[string]string{geminiVariable: "http://to"},
+		},
+		"gemini with a login by the environment": {
+			client: "gemini", env: []string{"GOOGLE_GENAI_USE_GCA=true"}, elsewhere: "GOOGLE_GENAI_USE_GCA",
+		},
+		"gemini with a login in settings with comments": {
+			client: "gemini", files: map[string]string{".gemini/settings.json": "{\n// \"key\"\n\"security\":{\"auth\":{\"selectedType\":\"oauth-personal\",}}}"},
+			elsewhere: "oauth-personal",
+		},
+		"opencode, a joined model": {client: "opencode", args: []string{"--model=ollama/x"}, elsewhere: "its model is ollama/x"},
 		"gemini on Vertex": {
 			client: "gemini", env: []string{"GOOGLE_GENAI_USE_VERTEXAI=true"},
 			elsewhere: "GOOGLE_GENAI_USE_VERTEXAI",
@@ -312,18 +460,20 @@ func TestFirstParty(t *testing.T) {
 
 func TestSaved(t *testing.T) {
 	for want, c := range map[string]struct {
-		requests int
-		cost     sessioncache.CostSummary
+		requests, failed int
+		cost             sessioncache.CostSummary
 	}{
 		"llm_cache: no request of the client came through. caddy llm-cache doctor looks for the reason.": {},
-		"llm_cache: saved $0.31 (25.0 %) in 41 requests":                                                 {41, sessioncache.CostSummary{Units: 3, ClientUnits: 4, USD: 0.93, ClientUSD: 1.24}},
-		"llm_cache: saved 25.0 % in 1 request":                                                           {1, sessioncache.CostSummary{Units: 3, ClientUnits: 4}},
+		"llm_cache: the only request that came through has failed":                                       {failed: 1},
+		"llm_cache: all 3 requests that came through have failed":                                        {failed: 3},
+		"llm_cache: saved $0.31 (25.0 %) in 41 requests":                                                 {41, 2, sessioncache.CostSummary{Units: 3, ClientUnits: 4, USD: 0.93, ClientUSD: 1.24}},
+		"llm_cache: saved 25.0 % in 1 request":                                                           {1, 0, sessioncache.CostSummary{Units: 3, ClientUnits: 4}},
 		"llm_cache: cost more: $0.10 (10.0 %) in 2 requests": {
-			2, sessioncache.CostSummary{Units: 11, ClientUnits: 10, USD: 1.1, ClientUSD: 1},
+			2, 0, sessioncache.CostSummary{Units: 11, ClientUnits: 10, USD: 1.1, ClientUSD: 1},
 		},
 		"llm_cache: in 1 request nothing was billed": {requests: 1},
 	} {
-		if got := saved(c.requests, c.cost); got != want {
+		if got := saved(c.requests, c.failed, c.cost); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -90,6 +91,29 @@ func CheckSQLite(path string) error {
 		return fmt.Errorf("%s: %w", path, newer(version))
 	}
 	return nil
+}
+
+// CheckSQLitePath returns the reason why [OpenSQLite] would fail at a path. Missing files and folders are created by
+// it, so the nearest existing folder must be writable. Another process may have the file locked.
+func CheckSQLitePath(path string) error {
+	if _, err := os.Stat(path); err == nil {
+		if err := CheckSQLite(path); err != nil && ReasonOf(err) != ReasonLocked {
+			return err
+		}
+		return nil
+	}
+	dir := filepath.Dir(path)
+	for {
+		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	probe, err := os.CreateTemp(dir, ".llm-cache-*")
+	if err != nil {
+		return fmt.Errorf("audit: %s cannot be created: %w", path, err)
+	}
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
 }
 
 func (s *SQLite) failed(err error) error {

@@ -180,6 +180,7 @@ func (r *answerReader) delta(delta gjson.Result, whole bool) {
 		r.Opaque()
 		content.ForEach(func(_, part gjson.Result) bool {
 			r.Text(rawjson.Inner(part.Get("text")))
+			r.ImageURL(part.Get("image_url.url").Str)
 			part.Get("thinking").ForEach(func(_, thought gjson.Result) bool { // Mistral
 				if s := rawjson.Inner(thought.Get("text")); s != "" {
 					r.Tell(wire.Event{Kind: wire.EventThinking, Text: s})

@@ -43,6 +43,8 @@ var schemaRepairs = map[string]map[wire.Format]*schemaRepair{
 	// "Invalid JSON payload received. Unknown name \"$schema\" at
 	// 'tools[0].function_declarations[0].parameters': Cannot find field."
 	"gemini": {wire.Gemini: {tool: geminiTool, output: geminiOutput}},
+	"openai": openAISchemas,
+	"azure":  openAISchemas,
 	// "Invalid schema for function 'f': schema must be a JSON Schema of 'type: \"object\"', got 'type:
 	// null'." (vercel/ai 7924)
 	"deepseek": {wire.OpenAIChat: {tool: chatTool(chatSchema{refuses: untyped})}},
@@ -65,11 +67,32 @@ var schemaRepairs = map[string]map[wire.Format]*schemaRepair{
 // at the top level", "input_schema.type: Field required" (claude-code 5973, ogx 6017).
 var messagesSchemas = &schemaRepair{tool: messagesTool, output: messagesOutput, outputMark: []byte(`"schema"`)}
 
+// openAISchemas is the repair of OpenAI's APIs: "schema must have type 'object' and not have
+// 'oneOf'/'anyOf'/'allOf'/'enum'/'const'/'not' at the top level", "object schema missing properties"
+// (langchainjs 9804, home-generative-agent 545).
+var openAISchemas = map[wire.Format]*schemaRepair{
+	wire.OpenAIChat:      {tool: chatTool(openAISchema)},
+	wire.OpenAIResponses: {tool: responsesTool},
+}
+
+var openAISchema = chatSchema{refuses: func(rawjson.Value) bool { return true }}
+
 // alternatives are the members of a schema that combine other schemas.
 var alternatives = [...]string{"anyOf", "oneOf", "allOf"}
 
-// untyped reports whether a schema has no type.
-func untyped(v rawjson.Value) bool { return v.Member("type").Used() == nil }
+// untyped reports whether a schema lacks the type "object". A list of types with it, as of a value
+// that may be null, is no such type. Any other type is the client's mistake.
+func untyped(v rawjson.Value) bool {
+	kind := v.Member("type").Used()
+	if kind.IsArray() {
+		for _, k := range kind.Elements() {
+			if k.Str() == "object" {
+				return true
+			}
+		}
+	}
+	return kind == nil
+}
 
 // listAlternatives calls drop with the path of each combination at the top of a schema.
 func listAlternatives(v rawjson.Value, path string, drop func(string)) {
@@ -174,37 +197,62 @@ type chatSchema struct {
 
 // chatTool returns the repair of a tool of chat completions.
 func chatTool(c chatSchema) func(rawjson.Value, func(string)) rawjson.Value {
-	const member = "parameters"
 	return func(definition rawjson.Value, drop func(string)) rawjson.Value {
 		function := definition.Member("function")
-		if !function.IsObject() {
-			return definition
-		}
-		fixed := function
-		if c.strict && string(function.Member("strict")) == "null" {
-			if out, err := wire.Patch(fixed, wire.Member{Name: "strict"}); err == nil {
-				fixed = out
-			}
-		}
-		// A schema of another type is the client's mistake.
-		if schema := function.Member(member); schema.IsObject() || schema.Absent() && c.missing {
-			out := schema
-			if c.refuses(schema) {
-				listAlternatives(schema, "tools[].function."+member, drop)
-				out = translate.ObjectSchema(schema)
-			}
-			if c.nested != nil {
-				out = c.nested(out, func(name string) { drop("tools[].function." + member + "." + name) })
-			}
-			if string(out) != string(schema) {
-				fixed = withMember(fixed, member, out)
-			}
-		}
+		fixed := c.function(function, "tools[].function.", drop)
 		if string(fixed) == string(function) {
 			return definition
 		}
 		return withMember(definition, "function", fixed)
 	}
+}
+
+// responsesTool is the repair of a tool of OpenAI's Responses API, or of all tools of a namespace.
+func responsesTool(definition rawjson.Value, drop func(string)) rawjson.Value {
+	switch definition.Member("type").Str() {
+	case "function":
+		return openAISchema.function(definition, "tools[].", drop)
+	case "namespace":
+		tools := definition.Member("tools")
+		fixed := mapElements(tools, func(t rawjson.Value) rawjson.Value { return responsesTool(t, drop) })
+		if string(fixed) != string(tools) {
+			return withMember(definition, "tools", fixed)
+		}
+	}
+	return definition
+}
+
+// function returns a function that the server takes, or the function itself.
+func (c chatSchema) function(function rawjson.Value, path string, drop func(string)) rawjson.Value {
+	const member = "parameters"
+	if !function.IsObject() {
+		return function
+	}
+	fixed := function
+	if c.strict && string(function.Member("strict")) == "null" {
+		if out, err := wire.Patch(fixed, wire.Member{Name: "strict"}); err == nil {
+			fixed = out
+		}
+	}
+	schema := function.Member(member)
+	// A schema of another type is the client's mistake.
+	if !schema.IsObject() && !(schema.Absent() && c.missing) {
+		return fixed
+	}
+	out := schema
+	if c.refuses(schema) {
+		out = translate.ObjectSchema(schema)
+		if string(out) != string(schema) {
+			listAlternatives(schema, path+member, drop)
+		}
+	}
+	if c.nested != nil {
+		out = c.nested(out, func(name string) { drop(path + member + "." + name) })
+	}
+	if string(out) != string(schema) {
+		fixed = withMember(fixed, member, out)
+	}
+	return fixed
 }
 
 // maxSchemaDepth bounds the depth of rewritten schemas.

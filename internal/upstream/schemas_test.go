@@ -104,7 +104,39 @@ func TestNativeSchemas(t *testing.T) {
 			`{"model":"m","output_config":{"format":{"type":"json_schema", "schema":{ "type":"object","properties":{},` +
 				`"additionalProperties": false } }},"messages":[{"role":"user","content":"hi"}]}`, "", "",
 		},
-		{"OpenAI's own", "openai", wire.OpenAIChat, chat(`{"name":"f","parameters":{` + variants + `}}`), "", ""},
+		{
+			"a type that may be null", "anthropic", wire.Anthropic,
+			messages(`{"name":"f","input_schema":{"type":["object","null"],"properties":{"a":{"type":["object","null"]}}}}`),
+			messages(`{"name":"f","input_schema":{"type":"object","properties":{"a":{"type":["object","null"]}}}}`), "",
+		},
+		{
+			"a type that is no object's", "anthropic", wire.Anthropic,
+			messages(`{"name":"f","input_schema":{"type":["string","null"]}},{"name":"g","input_schema":{"type":"array"}}`), "", "",
+		},
+		{
+			"alternatives at the top at OpenAI", "openai", wire.OpenAIChat,
+			chat(`{"name":"f","parameters":{"type":"object",` + variants + `},"strict":false}`),
+			chat(`{"name":"f","parameters":` + object + `,"strict":false}`), "tools[].function.parameters.anyOf",
+		},
+		{
+			"values beside the properties at Azure", "azure", wire.OpenAIChat,
+			chat(`{"name":"f","parameters":{"type":["object","null"],"properties":{"a":{"const":1}},"const":{"a":1},"not":{}}}`),
+			chat(`{"name":"f","parameters":{"type":"object","properties":{"a":{"const":1}}}}`), "",
+		},
+		{
+			"alternatives below the top, and no parameters at OpenAI", "openai", wire.OpenAIChat,
+			chat(`{"name":"f","parameters":{"type":"object", "properties":{"x":{` + variants + `}}}}},` +
+				`{"type":"function","function":{"name":"g"}},{"type":"custom","custom":{"name":"h"}},` +
+				`{"type":"function","function":{"name":"i","parameters":null}`), "", "",
+		},
+		{
+			"alternatives at the top in OpenAI's Responses API", "openai", wire.OpenAIResponses,
+			`{"tools":[{"type":"web_search"},{"type":"function","name":"f", "parameters":{` + variants + `}},{"type":"namespace",` +
+				`"name":"n","tools":[{"type":"custom","name":"c"},{"type":"function","name":"g","parameters":{}}]}],"input":"hi"}`,
+			`{"tools":[{"type":"web_search"},{"type":"function","name":"f", "parameters":` + object + `},{"type":"namespace",` +
+				`"name":"n","tools":[{"type":"custom","name":"c"},{"type":"function","name":"g","parameters":` + empty + `}]}],"input":"hi"}`,
+			"tools[].parameters.anyOf",
+		},
 		{"a server of which nothing is known", "groq", wire.OpenAIChat, chat(`{"name":"f","parameters":{}}`), "", ""},
 		{
 			"no type at DeepSeek", "deepseek", wire.OpenAIChat,

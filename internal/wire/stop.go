@@ -45,7 +45,7 @@ var reasons = map[string]StopReason{
 
 	"pause_turn": StopPause, "requires_continuation": StopPause,
 
-	"model_context_window_exceeded": StopContext, "context_length_exceeded": StopContext,
+	"model_context_window_exceeded": StopContext, "context_length_exceeded": StopContext, "model_length": StopContext,
 
 	"error": StopFailed, "failed": StopFailed, "cancelled": StopFailed, "canceled": StopFailed, "abort": StopFailed,
 	"aborted":       StopFailed,

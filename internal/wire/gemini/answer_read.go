@@ -94,7 +94,7 @@ func (r *answerReader) candidate(candidate gjson.Result) {
 
 // part reads a part. Texts come in pieces, all other parts whole.
 func (r *answerReader) part(part gjson.Result) {
-	var text, call, image, signature gjson.Result
+	var text, call, image, file, signature gjson.Result
 	thought := false
 	part.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
@@ -106,6 +106,8 @@ func (r *answerReader) part(part gjson.Result) {
 			call = value
 		case "inlineData":
 			image = value
+		case "fileData":
+			file = value
 		case "thoughtSignature":
 			signature = value
 		}
@@ -126,6 +128,7 @@ func (r *answerReader) part(part gjson.Result) {
 	default:
 		r.Text(rawjson.Inner(text))
 		r.Image(image.Get("mimeType").Str, image.Get("data").Str)
+		r.ImageURL(file.Get("fileUri").Str)
 		r.Sign(wire.SignsText, "", signature.Str)
 	}
 }

@@ -4,6 +4,8 @@
 package openai
 
 import (
+	"strings"
+
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
@@ -30,28 +32,50 @@ var InputDetails = []wire.UsageMember{
 func AppendCustomInput(dst []byte, inside string) []byte {
 	if text := rawjson.Plain(inside); rawjson.Valid(text) {
 		root := gjson.Parse(text)
-		v := root.Get("input")
-		if v.Type != gjson.String && root.IsObject() {
-			// Models also write the text as the only member, under a name from their training.
-			members := 0
-			root.ForEach(func(_, m gjson.Result) bool {
-				v = m
-				members++
-				return members == 1
-			})
-			if members != 1 {
-				v = gjson.Result{}
-			}
+		input := root.Get("input")
+		if input.Type != gjson.String {
+			input = freeText(root)
 		}
-		// Some models write a plain string.
-		if root.Type == gjson.String {
-			v = root
-		}
-		if v.Type == gjson.String {
-			return rawjson.AppendLine(dst, v.Raw)
+		if input.Type == gjson.String {
+			return rawjson.AppendLine(dst, input.Raw)
 		}
 	}
 	dst = append(dst, '"')
 	dst = append(dst, inside...)
 	return append(dst, '"')
+}
+
+// freeText returns the string that holds the text of a custom tool. Models write the text as their
+// training has it: as a plain string, as the only member of an object, or behind the name of a
+// command: {"command":["apply_patch","*** Begin Patch…"]}.
+func freeText(v gjson.Result) gjson.Result {
+	switch {
+	case v.IsArray():
+		if list := v.Array(); len(list) == 2 && list[0].Str == "apply_patch" {
+			return list[1]
+		}
+		return gjson.Result{}
+	case v.IsObject():
+		members, text, patch := 0, gjson.Result{}, gjson.Result{}
+		v.ForEach(func(_, m gjson.Result) bool {
+			if m.IsArray() {
+				m = freeText(m)
+			}
+			if members++; members == 1 {
+				text = m
+			} else {
+				text = gjson.Result{}
+			}
+			if strings.HasPrefix(m.Str, "*** Begin Patch") {
+				patch = m
+			}
+			return true
+		})
+		// A patch needs no other member, such as the working directory.
+		if patch.Exists() {
+			return patch
+		}
+		return text
+	}
+	return v
 }

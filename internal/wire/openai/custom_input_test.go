@@ -21,6 +21,17 @@ func TestCustomInput(t *testing.T) {
 		`{"a":"x","b":"y"}`:                `"{\"a\":\"x\",\"b\":\"y\"}"`,
 		`{"a":1}`:                          `"{\"a\":1}"`,
 		`{}`:                               `"{}"`,
+
+		`{"command":["apply_patch","*** Begin"]}`: `"*** Begin"`,
+		`["apply_patch","*** Begin"]`:             `"*** Begin"`,
+		`["x"]`:                                   `"[\"x\"]"`,
+		`{"workdir":"/w","patch":"*** Begin Patch\n","n":1}`:           `"*** Begin Patch\n"`,
+		`{"command":["apply_patch","*** Begin Patch"],"timeout_ms":1}`: `"*** Begin Patch"`,
+		`{"command":["ls","-l"]}`:                                      `"{\"command\":[\"ls\",\"-l\"]}"`,
+		`[1,"x"]`:                                                      `"[1,\"x\"]"`,
+		`{"a":[["x"]]}`:                                                `"{\"a\":[[\"x\"]]}"`,
+		`[]`:                                                           `"[]"`,
+		`{"a":[]}`:                                                     `"{\"a\":[]}"`,
 	} {
 		if got := string(openai.AppendCustomInput(nil, string(rawjson.Escaped(arguments)))); got != want {
 			t.Errorf("%s: got %s, want %s", arguments, got, want)

@@ -33,7 +33,11 @@ func Plain(model string) bool {
 func efforts(model string) []string {
 	model = model[strings.LastIndexByte(model, '/')+1:]
 	version, newer := strings.CutPrefix(model, "gpt-5.")
+	latest, six := strings.CutPrefix(model, "gpt-6.")
 	switch {
+	// Since gpt-6.2 the API answers none and minimal with 400.
+	case six && latest != "" && latest[0] > '1':
+		return []string{"low", "medium", "high", "xhigh"}
 	case strings.Contains(model, "codex-max"), strings.HasPrefix(model, "gpt-6"), newer && version != "" &&
 		version[0] > '1':
 		return []string{"none", "low", "medium", "high", "xhigh"}

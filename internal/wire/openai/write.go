@@ -33,6 +33,10 @@ func (w Writer) Effort() string {
 			return "none"
 		}
 		w.Drop(field)
+		// With the model's default, thinking could use up the bound of the answer.
+		if w.Options.Official {
+			return known[0]
+		}
 		return ""
 	}
 	return translate.KnownEffort(g.AsEffort(), known...)

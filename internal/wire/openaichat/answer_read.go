@@ -111,7 +111,7 @@ func (r *answerReader) read(root gjson.Result, from string) bool {
 
 func (r *answerReader) choice(choice gjson.Result, from string) {
 	var index int64
-	var delta, finish, fault gjson.Result
+	var delta, message, finish, fault gjson.Result
 	choice.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
 		case "index":
@@ -122,6 +122,8 @@ func (r *answerReader) choice(choice gjson.Result, from string) {
 			fault = value
 		case from:
 			delta = value
+		case "message":
+			message = value
 		}
 		return true
 	})
@@ -129,8 +131,13 @@ func (r *answerReader) choice(choice gjson.Result, from string) {
 		r.Opaque()
 		return
 	}
+	// Some gateways stream a whole message in one chunk.
+	whole := from == "message"
+	if !delta.Exists() && !r.chosen && message.IsObject() {
+		delta, whole = message, true
+	}
 	r.chosen = r.chosen || delta.IsObject()
-	r.delta(delta, from == "message")
+	r.delta(delta, whole)
 	r.stopped = r.stopped || finish.Str != ""
 	if fault.IsObject() { // OpenRouter, when its provider fails in midstream
 		r.Fail(choice)
@@ -180,6 +187,7 @@ func (r *answerReader) delta(delta gjson.Result, whole bool) {
 		r.Opaque()
 		content.ForEach(func(_, part gjson.Result) bool {
 			r.Text(rawjson.Inner(part.Get("text")))
+			r.ImageURL(part.Get("image_url.url").Str)
 			part.Get("thinking").ForEach(func(_, thought gjson.Result) bool { // Mistral
 				if s := rawjson.Inner(thought.Get("text")); s != "" {
 					r.Tell(wire.Event{Kind: wire.EventThinking, Text: s})

@@ -106,7 +106,11 @@ func imageNote(media, data string) string {
 	if media == "" {
 		return "[The model has made an image: " + data + "]"
 	}
-	return fmt.Sprintf("[The model has made an image (%s, %d KB), which this API cannot show.]", media,
+	made := "an image"
+	if !strings.HasPrefix(media, "image/") {
+		made = "a file"
+	}
+	return fmt.Sprintf("[The model has made %s (%s, %d KB), which this API cannot show.]", made, media,
 		(len(data)/4*3+1023)/1024)
 }
 

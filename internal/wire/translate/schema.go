@@ -28,7 +28,7 @@ func ObjectSchemaIn(root, v rawjson.Value) rawjson.Value {
 			kind, plain = m, plain && m.Str() == "object"
 		case "properties":
 			properties, plain = true, plain && m.IsObject()
-		case "anyOf", "oneOf", "allOf", "enum", "not", "$ref":
+		case "anyOf", "oneOf", "allOf", "enum", "const", "not", "$ref":
 			plain = false
 		case "required":
 			plain = plain && m.IsArray()
@@ -78,7 +78,7 @@ func flat(root, v rawjson.Value) rawjson.Value {
 	}
 	for key, m := range v.Members() {
 		switch key {
-		case "type", "properties", "required", "anyOf", "oneOf", "allOf", "enum", "not", "$ref":
+		case "type", "properties", "required", "anyOf", "oneOf", "allOf", "enum", "const", "not", "$ref":
 		default:
 			if string(m) != "null" {
 				out = append(rawjson.AppendKey(out, key), m...)

@@ -202,10 +202,11 @@ func (f *Flow) more(kind BlockKind, s string) {
 	f.fill(b, s)
 }
 
-// image adds an image. For client APIs without images in answers it adds a text instead.
+// image adds an image. For client APIs without images in answers, and for URLs and other media, it
+// adds a text instead.
 func (f *Flow) image(media, data string) {
 	f.uncut()
-	if !dialectOf(f.Client).rules.Images || media == "" {
+	if !dialectOf(f.Client).rules.Images || !strings.HasPrefix(media, "image/") {
 		f.more(TextBlock, string(rawjson.Escaped(imageNote(media, data))))
 		return
 	}

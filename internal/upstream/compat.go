@@ -337,18 +337,23 @@ func (d *compat) apply(format wire.Format, body []byte, view *wire.View, resolve
 	if newer := object.Value("max_completion_tokens"); d.maxTokensOnly && newer != nil {
 		members = append(members, wire.Member{Name: "max_completion_tokens"}, wire.Member{Name: "max_tokens", Value: newer})
 	}
-	// Chat templates have no reasoning_effort, so none becomes their own switch.
-	off := (d.template || d.off != nil) && format.Traits().ServersVary &&
-		string(object.Value("reasoning_effort")) == `"none"`
-	if off {
-		members = append(append(members, wire.Member{Name: "reasoning_effort"}), d.off...)
+	// Chat templates and servers have a switch of their own for thinking.
+	off := ""
+	if (d.template || d.off != nil) && format.Traits().ServersVary {
+		off = thinksOff(&object)
+	}
+	if off != "" && !slices.ContainsFunc(d.off, func(m wire.Member) bool { return m.Name == off }) {
+		members = append(members, wire.Member{Name: off})
+	}
+	if off != "" {
+		members = append(members, d.off...)
 	}
 	for _, m := range d.body {
 		if m.absent && (!format.Traits().ServersVary || object.Value(m.name) != nil) {
 			continue
 		}
 		value := m.value
-		if m.name == templateArguments && off {
+		if m.name == templateArguments && off != "" {
 			value = merged(value, []byte(thinksNot))
 		}
 		if m.yields {
@@ -391,6 +396,28 @@ func (d *compat) reasoningCuts(v *wire.View, i int, other string) []wire.Cut {
 		return []wire.Cut{v.Without(span)}
 	}
 	return []wire.Cut{{Start: span.Start, End: span.Start + int32(len(other)) + 2, With: []byte(`"` + d.reasoning + `"`)}}
+}
+
+// thinksOff returns the name of the member by which a chat request turns thinking off, "" for none: in the words of
+// OpenAI, DeepSeek and Z.ai, Alibaba, OpenRouter, and Ollama.
+func thinksOff(request *wire.Object) string {
+	for _, w := range [...]struct{ name, inner, value string }{
+		{"reasoning_effort", "", `"none"`},
+		{"thinking", "type", `"disabled"`},
+		{"enable_thinking", "", "false"},
+		{"reasoning", "enabled", "false"},
+		{"reasoning", "effort", `"none"`},
+		{"think", "", "false"},
+	} {
+		value := request.Value(w.name)
+		if w.inner != "" && value != nil {
+			value = []byte(gjson.GetBytes(value, w.inner).Raw)
+		}
+		if string(value) == w.value {
+			return w.name
+		}
+	}
+	return ""
 }
 
 // templateArguments is the request member with the arguments of the chat template.

@@ -4,6 +4,7 @@
 package upstream
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -149,6 +150,38 @@ func TestTemplateArguments(t *testing.T) {
 		t.Errorf("what the operator states: got %s", got)
 	}
 }
+
+// TestThinkingOff: a chat client's wish not to think reaches the server in the server's words, whoever's words the client
+// uses.
+func TestThinkingOff(t *testing.T) {
+	const head = `{"model":"m","messages":[{"role":"user","content":"hi"}]`
+	for preset, want := range map[string]string{
+		"llama_cpp": `,"chat_template_kwargs":{"preserve_thinking":true,"enable_thinking":false,"thinking":false}}`,
+		"ollama":    `,"reasoning_effort":"none"}`,
+		"lm_studio": `,"reasoning_effort":"none"}`,
+		"deepseek":  `,"thinking":{"type":"disabled"}}`,
+	} {
+		for _, wish := range []string{
+			`"reasoning_effort":"none"`, `"thinking":{"type":"disabled"}`, `"enable_thinking":false`, `"reasoning":{"enabled":false}`,
+			`"reasoning":{"effort":"none"}`, `"think":false`,
+		} {
+			body := head + "," + wish + "}"
+			out := (&Upstream{Preset: preset}).compat().apply(wire.OpenAIChat, []byte(body), nil, none).Bytes()
+			if string(out) != head+want {
+				t.Errorf("%s: %s became %s, want %s", preset, body, out, head+want)
+			}
+		}
+		for _, other := range []string{`"thinking":{"type":"enabled"}`, `"reasoning_effort":"low"`, `"think":true`} {
+			body := head + "," + other + "}"
+			out := (&Upstream{Preset: preset}).compat().apply(wire.OpenAIChat, []byte(body), nil, none).Bytes()
+			if !bytes.HasPrefix(out, []byte(head+","+other)) || bytes.Contains(out, []byte("false")) {
+				t.Errorf("%s: %s became %s, want its wish kept", preset, body, out)
+			}
+		}
+	}
+}
+
+func none(string) []byte { return nil }
 
 // A request that the translation has written becomes the same with fewer searches.
 func TestCompatOfTranslated(t *testing.T) {

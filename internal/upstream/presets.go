@@ -87,6 +87,9 @@ var hosted = []string{
 // name, DeepSeek, Kimi and Granite the second (SGLang's protocol.py, vLLM's reasoning_outputs.md).
 const thinksNot = `{"enable_thinking":false,"thinking":false}`
 
+// noEffort turns thinking off at servers that read the member of OpenAI's API.
+var noEffort = map[string]string{"reasoning_effort": `"none"`}
+
 // keepsThinking makes chat templates that support the argument (Qwen 3.6 and later) keep the
 // thinking of earlier turns. Other templates ignore it.
 var keepsThinking = map[string]string{"chat_template_kwargs": `{"preserve_thinking":true}`}
@@ -227,7 +230,7 @@ var presets = map[string]preset{
 	},
 	// LM Studio's Messages endpoint loses the cache (mlx-engine 327).
 	"lm_studio": {
-		formats: chatOnly, drop: hosted,
+		formats: chatOnly, drop: hosted, off: noEffort,
 		reasoning: reasoningContent, answers: reasoningContent,
 	},
 	// Reports cached tokens to Messages clients that send markers, so markers stay.
@@ -258,7 +261,7 @@ var presets = map[string]preset{
 	// The Messages endpoint ignores tool_choice and moves system messages to the front. Chat
 	// completions have one of 999 ids (middleware/openai.go).
 	"ollama": {
-		formats: chatOnly, drop: hosted,
+		formats: chatOnly, drop: hosted, off: noEffort,
 		reasoning: reasoningAlias, answers: reasoningAlias, circular: true,
 	},
 	// vLLM drops reasoning_content in requests (issue 38488) and has answered with reasoning since

@@ -62,8 +62,8 @@ var noImages = regexp.MustCompile(`(?i)image input is not supported|content part
 	`type is supported`)
 
 // Amend returns next behind a layer that repeats a request after a refusal which names the remedy.
-// The layer lowers max_tokens if prompt and answer do not fit the window, replaces each image by a
-// note if the model cannot see images, and waits while the server loads its model.
+// The layer lowers max_tokens if prompt and answer do not fit the window, or if the model writes no answers as long. It
+// replaces each image by a note if the model cannot see images, and waits while the server loads its model.
 func (p *Profile) Amend(next caddyhttp.Handler, client wire.Format) caddyhttp.Handler {
 	if p.Upstream == nil || p.Formats == nil || p.Official() || p.Stateful() {
 		return next
@@ -167,6 +167,10 @@ func (t *amendment) amend(format wire.Format, f *translate.Failure) string {
 	case exceeded:
 		unbounded := room == 0 && format.Traits().ServersVary // vLLM fits an unbounded answer into the window
 		if !t.by[amendedLength] && (unbounded || room >= min(minRoom, f.Window()/4)) && t.shorten(room) {
+			return amendedLength
+		}
+	case !t.by[amendedLength] && f.MaxAnswer() > 0:
+		if t.shorten(f.MaxAnswer()) {
 			return amendedLength
 		}
 	case noImages.MatchString(f.Message):

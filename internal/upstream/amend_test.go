@@ -136,6 +136,21 @@ func TestAmend(t *testing.T) {
 			400,
 		},
 		{
+			"more than the model writes", &Upstream{Preset: "deepseek"},
+			[]string{`400 {"error":{"message":"Invalid max_tokens value, the valid range of max_tokens is [1, 8192]"}}`, "ok"},
+			`{"max_tokens":32000}`,
+			[]string{"", `{"max_tokens":8192}`},
+			200,
+		},
+		{
+			"more than the model writes, in OpenAI's words", &Upstream{Format: wire.OpenAIChat},
+			[]string{`400 {"error":{"message":"max_tokens is too large: 32000. This model supports at most 16384 completion ` +
+				`tokens, whereas you provided 32000."}}`, "ok"},
+			`{"max_completion_tokens":32000}`,
+			[]string{"", `{"max_completion_tokens":16384}`},
+			200,
+		},
+		{
 			"a prompt that is too long", &Upstream{Preset: "sglang"},
 			[]string{`400 {"message":"The input (410089 tokens) is longer than the model's context length (409600 tokens)."}`},
 			`{"max_tokens":32000}`,

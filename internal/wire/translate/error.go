@@ -167,12 +167,7 @@ var faultOfStatus = map[int]Fault{
 // tooLongTexts match servers' error messages for a prompt that exceeds the window, alone or with
 // the requested answer. Groups: prompt (n), answer (a) and window (m) in tokens, with or without commas. The
 // first match counts.
-var tooLongTexts = func(texts ...string) (all []*regexp.Regexp) {
-	for _, t := range texts {
-		all = append(all, regexp.MustCompile(`(?i)`+tooLongNumber.ReplaceAllString(t, `(?P<$1>\d[\d,]*)`)))
-	}
-	return all
-}(
+var tooLongTexts = textsWithNumbers(
 	// Anthropic, OpenAI, Gemini.
 	`exceed context limit: <n> \+ <a> > <m>`,
 	`is too large: <a>\. This model's maximum context length is <m> tokens and your request has <n> input tokens`,
@@ -224,8 +219,24 @@ var tooLongTexts = func(texts ...string) (all []*regexp.Regexp) {
 	`reduce the length of the (?:input )?(?:messages|prompt)(?:.*?current length is <n> while limit is <m>)?`,
 )
 
-// tooLongNumber matches a number in tooLongTexts.
-var tooLongNumber = regexp.MustCompile(`<([nam])>`)
+// longAnswerTexts match servers' error messages for a bound of the answer above the model's own (m): Anthropic, OpenAI,
+// DeepSeek, Alibaba, Groq, Bedrock.
+var longAnswerTexts = textsWithNumbers(
+	`max_tokens: \d+ > <m>, which is the maximum allowed number of output tokens`,
+	`supports at most <m> completion tokens`,
+	`range of max_tokens (?:is|should be) \[\d+, ?<m>\]`,
+	"`max_(?:completion_)?tokens` must be less than or equal to `?<m>",
+	`maximum tokens you requested exceeds the model limit of <m>`,
+)
+
+// textsWithNumbers compiles expressions in which <n> stands for a number of the group n.
+func textsWithNumbers(texts ...string) []*regexp.Regexp {
+	number, all := regexp.MustCompile(`<([nam])>`), make([]*regexp.Regexp, 0, len(texts))
+	for _, t := range texts {
+		all = append(all, regexp.MustCompile(`(?i)`+number.ReplaceAllString(t, `(?P<$1>\d[\d,]*)`)))
+	}
+	return all
+}
 
 // tooLongCodes are the codes and types of such errors: OpenAI, llama.cpp, GitHub Copilot, Z.ai.
 var tooLongCodes = []string{
@@ -246,36 +257,38 @@ func (f *Failure) tooLong() bool {
 		f.Status == http.StatusTooManyRequests {
 		return false
 	}
-	found := slices.Contains(tooLongCodes, f.Code) || slices.Contains(tooLongCodes, f.Type)
-	text := f.Message
+	groups := f.match(tooLongTexts)
+	f.lowerBound = groups["least"] != ""
+	// Some servers tell the numbers beside the message, too.
+	f.tokens, f.limit, f.answer = cmp.Or(number(groups["n"]), f.tokens), cmp.Or(number(groups["m"]), f.limit),
+		cmp.Or(number(groups["a"]), f.answer)
+	return groups != nil || slices.Contains(tooLongCodes, f.Code) || slices.Contains(tooLongCodes, f.Type)
+}
+
+// match returns the groups of the first text that the message matches, nil for none.
+func (f *Failure) match(texts []*regexp.Regexp) map[string]string {
 	// Limit the cost of the regular expressions.
-	if len(text) > 4<<10 {
-		text = text[:4<<10]
-	}
-	for _, re := range tooLongTexts {
-		m := re.FindStringSubmatch(text)
-		if m == nil {
-			continue
-		}
-		found = true
-		for i, name := range re.SubexpNames() {
-			f.lowerBound = f.lowerBound || name == "least" && m[i] != ""
-			n, err := strconv.ParseInt(strings.ReplaceAll(m[i], ",", ""), 10, 64)
-			if err != nil {
-				continue
+	message := f.Message[:min(len(f.Message), 4<<10)]
+	for _, re := range texts {
+		if m := re.FindStringSubmatch(message); m != nil {
+			groups := make(map[string]string, len(m))
+			for i, name := range re.SubexpNames() {
+				groups[name] = m[i]
 			}
-			switch name {
-			case "n":
-				f.tokens = n
-			case "m":
-				f.limit = n
-			case "a":
-				f.answer = n
-			}
+			return groups
 		}
-		break
 	}
-	return found
+	return nil
+}
+
+// MaxAnswer returns the largest bound of an answer that the server takes, in tokens, if that is what the request
+// exceeded, else 0.
+func (f *Failure) MaxAnswer() int64 { return number(f.match(longAnswerTexts)["m"]) }
+
+// number returns the value of a number with or without commas, 0 for none.
+func number(digits string) int64 {
+	n, _ := strconv.ParseInt(strings.ReplaceAll(digits, ",", ""), 10, 64)
+	return n
 }
 
 // Words are an API's words for a fault: the HTTP status, the type or state, and the code.

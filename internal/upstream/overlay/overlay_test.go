@@ -363,6 +363,9 @@ func TestShapes(t *testing.T) {
 		{"Deadline: Fri, 8:00 a.m.", "Deadline: Sat, 9:30 a.m."},
 		{"Scratch files go to (/tmp/agent-1/work), nowhere else.", "Scratch files go to (/tmp/agent-2/work), nowhere else."},
 		{"Started 2026-11-26T17:30:12+01:00 by cron", "Started 2026-11-27T07:30:12+01:00 by cron"},
+		{"<cwd>/src/one</cwd>", "<cwd>/src/two</cwd>"},
+		{"timestamp=1795714212", "timestamp=1795714272"},
+		{"at 1795714212123 ms, or 1795714212.5", "at 1795714272123 ms, or 1795714272.25"},
 	} {
 		client := newClient(t, LocalServer)
 		client.send(chat("Rules.\n"+c.was+"\nMore.", toolA, hello), wire.Turn{})
@@ -375,6 +378,8 @@ func TestShapes(t *testing.T) {
 	for _, c := range []struct{ was, is string }{
 		{"Use at most 5 tools.", "Use at most 6 tools."},
 		{"Answer in 1000000 words.", "Answer in 2000000 words."},
+		{"Account 1295714212.", "Account 1295714213."},
+		{"Account 179571421299.", "Account 179571421298."},
 		{"Pick one and/or two.", "Pick one and/nor two."},
 		{"Version 1.2 applies.", "Version 1.3 applies."},
 		{"See https://a.example/x for more.", "See https://b.example/x for more."},

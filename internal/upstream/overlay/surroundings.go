@@ -109,6 +109,7 @@ var values = regexp.MustCompile(`^(?:` + strings.Join([]string{
 	`(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b`,
 	`(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? `,
 	`\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?[AaPp]\.?[Mm]\b\.?)?`,
+	`1[5-9]\d{8}(?:\d{3}|\.\d+)?\b`, // seconds since 1970, or milliseconds, from 2017 to 2033
 	`[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b`,
 	`[0-9a-f]{7,64}\b`,
 	`(?:~|[A-Za-z]:|\.{1,2})?(?:[/\\][\w.@+-]+)+[/\\]?`,
@@ -146,7 +147,7 @@ func mayBegin(line string, at int) bool {
 	switch c := rest[0]; {
 	case c == '/' || c == '\\' || c == '~' || c == '.':
 		// A path cannot continue a word, as in "and/or" and in URLs.
-		return at == 0 || strings.IndexByte(" \t'\"`([{<=:,", line[at-1]) >= 0
+		return at == 0 || strings.IndexByte(" \t'\"`([{<>=:,", line[at-1]) >= 0
 	case c >= '0' && c <= '9':
 		return true
 	case !isWord(c) || len(rest) < 3:
@@ -180,8 +181,13 @@ func isValue(text string) bool {
 	case strings.ContainsAny(text, ":-/. ") || c >= 'A' && c <= 'Z':
 		return true
 	}
-	// A hash has digits and letters: plain numbers and words such as "defaced" are no hashes.
-	return strings.ContainsAny(text, "0123456789") && strings.ContainsAny(text, "abcdef")
+	// A hash has digits and letters: words such as "defaced" and plain numbers are no hashes. Ten or thirteen digits may
+	// be a time.
+	digits := strings.ContainsAny(text, "0123456789")
+	if !strings.ContainsAny(text, "abcdef") {
+		return digits && (len(text) == 10 || len(text) == 13) && text[0] == '1' && text[1] >= '5'
+	}
+	return digits
 }
 
 // dangling remembers unclosed tags and reminders.

@@ -227,7 +227,8 @@ var generators = []generator{
 	{"depth at the bound", "", part("SCHEMA", func(n int) string {
 		// as many values as are read
 		deep := strings.Repeat(`{"what stands deeper than that":`, 500) + "{}" + strings.Repeat("}", 500)
-		return repeated(`{"anyOf":[`+deep, ","+deep, "]}", n)
+		// A choice at the top of a schema is rewritten for OpenAI.
+		return repeated(`{"properties":{"p":{"anyOf":[`+deep, ","+deep, "]}}}", n)
 	})},
 	{"brackets in an input", "", asInput(bracketsIn(`{"output":`))},
 	{"brackets in a result", "", part("RESULT", bracketsIn(`{"output":`))},

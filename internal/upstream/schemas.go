@@ -68,14 +68,21 @@ var schemaRepairs = map[string]map[wire.Format]*schemaRepair{
 var messagesSchemas = &schemaRepair{tool: messagesTool, output: messagesOutput, outputMark: []byte(`"schema"`)}
 
 // openAISchemas is the repair of OpenAI's APIs: "schema must have type 'object' and not have
-// 'oneOf'/'anyOf'/'allOf'/'enum'/'const'/'not' at the top level", "object schema missing properties"
-// (langchainjs 9804, home-generative-agent 545).
+// 'oneOf'/'anyOf'/'allOf'/'enum'/'const'/'not' at the top level" (langchainjs 9804, home-generative-agent 545).
 var openAISchemas = map[wire.Format]*schemaRepair{
 	wire.OpenAIChat:      {tool: chatTool(openAISchema)},
 	wire.OpenAIResponses: {tool: responsesTool},
 }
 
-var openAISchema = chatSchema{refuses: func(rawjson.Value) bool { return true }}
+var openAISchema = chatSchema{refuses: func(v rawjson.Value) bool {
+	for name := range v.Members() {
+		switch name {
+		case "anyOf", "oneOf", "allOf", "enum", "const", "not":
+			return true
+		}
+	}
+	return false
+}}
 
 // alternatives are the members of a schema that combine other schemas.
 var alternatives = [...]string{"anyOf", "oneOf", "allOf"}

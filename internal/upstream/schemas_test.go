@@ -132,7 +132,7 @@ func TestNativeSchemas(t *testing.T) {
 		{
 			"alternatives at the top in OpenAI's Responses API", "openai", wire.OpenAIResponses,
 			`{"tools":[{"type":"web_search"},{"type":"function","name":"f", "parameters":{` + variants + `}},{"type":"namespace",` +
-				`"name":"n","tools":[{"type":"custom","name":"c"},{"type":"function","name":"g","parameters":{}}]}],"input":"hi"}`,
+				`"name":"n","tools":[{"type":"custom","name":"c"},{"type":"function","name":"g","parameters":{"enum":[]}}]}],"input":"hi"}`,
 			`{"tools":[{"type":"web_search"},{"type":"function","name":"f", "parameters":` + object + `},{"type":"namespace",` +
 				`"name":"n","tools":[{"type":"custom","name":"c"},{"type":"function","name":"g","parameters":` + empty + `}]}],"input":"hi"}`,
 			"tools[].parameters.anyOf",

@@ -506,7 +506,11 @@ func (a *translatedAnswer) finish() error {
 	switch a.mode {
 	case answerStreams:
 		err := a.send(a.end())
-		a.judge(a.stream.Ended())
+		whole := a.stream.Ended()
+		if s, ok := a.stream.(*translate.Stream); ok && err == nil {
+			err = a.send(s.CloseEmpty())
+		}
+		a.judge(whole)
 		return err
 	case answerFails:
 		a.t.count(translationFailed)

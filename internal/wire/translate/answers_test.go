@@ -135,7 +135,7 @@ func signOfLife(t *testing.T, client, upstream wire.Format) string {
 	if upstream == wire.Anthropic {
 		life = streamed(`{"type":"ping"}`)
 	}
-	out := translate.NewStream(upstream, client, &translate.Answering{Stream: true}).Feed([]byte(life))
+	out, _ := run(upstream, client, translate.Answering{Stream: true}, []byte(life))
 	switch {
 	case client == wire.Gemini && len(out) == 0:
 		return "left out, its clients know none"

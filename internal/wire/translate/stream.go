@@ -90,7 +90,7 @@ func (s *Stream) Feed(p []byte) []byte {
 }
 
 // Close ends the answer and returns the remaining output. A cut or incomplete answer is not
-// completed; one that has not begun ends in an error.
+// completed.
 func (s *Stream) Close(cut bool) []byte {
 	s.out.Buf = s.out.Buf[:0]
 	if cut {
@@ -108,13 +108,19 @@ func (s *Stream) Close(cut bool) []byte {
 			s.event(e)
 		}
 	})
-	if half {
-		return s.out.Buf
+	if !half {
+		s.read.EOF()
 	}
-	s.read.EOF()
-	if !s.flow.Answer.Started && !s.flow.Ended {
-		s.broken("the upstream's answer is empty")
+	return s.out.Buf
+}
+
+// CloseEmpty ends a closed answer that has not begun, in an error. It returns the output, nil for any other answer.
+func (s *Stream) CloseEmpty() []byte {
+	if s.flow.Answer.Started || s.flow.Ended {
+		return nil
 	}
+	s.out.Buf = s.out.Buf[:0]
+	s.broken("the upstream's answer is empty")
 	return s.out.Buf
 }
 

@@ -371,9 +371,6 @@ func TestAnswers(t *testing.T) {
 							return
 						}
 						same(t, decoded(to, stream, out), want)
-						if len(out) == 0 {
-							return // nothing of it was read, and no answer is an error
-						}
 						back, _ := run(to, f.Format, translate.Answering{Stream: stream, Usage: true, Seed: seed}, out)
 						if f.Format != to {
 							same(t, decoded(f.Format, stream, back), want)

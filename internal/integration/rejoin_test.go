@@ -161,6 +161,9 @@ func TestWorkEndsWhereItIsInTheWay(t *testing.T) {
 		case <-time.After(time.Minute):
 			t.Errorf("%s: the box is still at work", name)
 		}
+		if !part {
+			<-came // all of the other request, before its client leaves, too
+		}
 		cancel()
 		wg.Wait()
 	}

@@ -197,7 +197,7 @@ func TestStoreThatMayNotFail(t *testing.T) {
 	}
 }
 
-// With on_error refuse, `caddy validate` refuses what cannot start, and leaves no file behind.
+// With on_error refuse, `caddy validate` fails for a path at which the store cannot start, and leaves no file behind.
 func TestProvisionSQLite(t *testing.T) {
 	dir := t.TempDir()
 	text := filepath.Join(dir, "text")

@@ -222,7 +222,8 @@ func healthOfRecord(s audit.Stats, trouble string, c *audit.Counters, now time.T
 	return h
 }
 
-// Totals returns what the sessions in memory have cost, the number of their requests, and that of failed ones today.
+// Totals returns the cost and the number of the requests of sessions in memory, and the number of requests that failed
+// today.
 func Totals(i *shared.Instance) (requests, failed int, cost sessioncache.CostSummary) {
 	now := time.Now()
 	for _, s := range state.Open(i) {

@@ -151,8 +151,7 @@ func TestTemplateArguments(t *testing.T) {
 	}
 }
 
-// TestThinkingOff: a chat client's wish not to think reaches the server in the server's words, whoever's words the client
-// uses.
+// TestThinkingOff: a chat client's wish not to think, in the words of any API, reaches a server in the server's own words.
 func TestThinkingOff(t *testing.T) {
 	const head = `{"model":"m","messages":[{"role":"user","content":"hi"}]`
 	for preset, want := range map[string]string{

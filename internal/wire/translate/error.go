@@ -192,7 +192,7 @@ var tooLongTexts = textsWithNumbers(
 	// oMLX, Anthropic, Fireworks.
 	`prompt too long: <n> tokens exceeds max(?:imum)?(?: context window)? of <m>`,
 	`prompt is too long(?:: <n>(?: tokens > |, model maximum context length: )<m>)?`,
-	// OpenAI and what copies its words.
+	// OpenAI, and servers with its words.
 	`maximum context length is <m> tokens(?:.*?(?:resulted in|requested|contains?|has)(?: at least)?(?: about)? <n>)?`,
 	`input token count(?: \(<n>\))? exceeds the maximum number of tokens(?: allowed)?(?: \(?<m>)?`,
 	`exceeds (?:the )?(?:model's )?maximum context length of <m>`, // LiteLLM
@@ -281,13 +281,15 @@ func (f *Failure) match(texts []*regexp.Regexp) map[string]string {
 	return nil
 }
 
-// MaxAnswer returns the largest bound of an answer that the server takes, in tokens, if that is what the request
-// exceeded, else 0.
+// MaxAnswer returns the model's bound of an answer in tokens, 0 unless the request was refused for a higher one.
 func (f *Failure) MaxAnswer() int64 { return number(f.match(longAnswerTexts)["m"]) }
 
-// number returns the value of a number with or without commas, 0 for none.
+// number returns the value of a number with or without commas, 0 for none and for one out of range.
 func number(digits string) int64 {
-	n, _ := strconv.ParseInt(strings.ReplaceAll(digits, ",", ""), 10, 64)
+	n, err := strconv.ParseInt(strings.ReplaceAll(digits, ",", ""), 10, 64)
+	if err != nil {
+		return 0
+	}
 	return n
 }
 

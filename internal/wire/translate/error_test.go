@@ -10,8 +10,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// TestTooLong: a prompt that does not fit is told to clients in words on which they compact, whatever the server's
-// words are.
+// TestTooLong: each server's words for a prompt that does not fit become the words on which clients compact.
 func TestTooLong(t *testing.T) {
 	const unknown = "prompt is too long: " // and the server's words
 	both := func(n, m string) string { return "prompt is too long: " + n + " tokens > " + m + " maximum" }
@@ -23,6 +22,10 @@ func TestTooLong(t *testing.T) {
 	}{
 		{"Alibaba", 400, "invalid_parameter_error", "Range of input length should be [1, 30720]", unknown},
 		{"Anthropic", 400, "", "prompt is too long: 210534 tokens > 200000 maximum", both("210534", "200000")},
+		{
+			"Anthropic, with a number out of range", 400, "", "prompt is too long: 99999999999999999999 tokens > 200000 maximum",
+			unknown,
+		},
 		{"Bedrock", 400, "", "Input is too long for requested model.", unknown},
 		{
 			"Cerebras", 400, "", "Please reduce the length of the messages or completion. Current length is 8204 while limit is 8192",

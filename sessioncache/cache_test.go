@@ -57,7 +57,7 @@ func consistent(t testing.TB, st *Store) {
 	cached, said := 0, 0
 	for e := st.newest.Front(); e != nil; e = e.Next() {
 		s := e.Value.(*Session)
-		_, inCache := st.cache.Get(s.digest)
+		_, inCache := st.cache.Get(s.digest[:])
 		if s.gone.Load() || st.sessions[s.digest] != s || inCache != (s.offer > 0) || inCache == (s.entry != nil) {
 			t.Errorf("session %d: gone %t, in the cache %t, offered %t, in the window %t", s.Number(), s.gone.Load(), inCache,
 				s.offer > 0, s.entry != nil)

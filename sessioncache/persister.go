@@ -5,7 +5,6 @@ package sessioncache
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"sync"
@@ -66,8 +65,8 @@ type Persister struct {
 	seals secret.Seals
 
 	mu      sync.Mutex
-	unsaved map[string]*Session // changed since they were last written
-	saving  map[string]*Session // being written
+	unsaved map[Digest]*Session // changed since they were last written
+	saving  map[Digest]*Session // being written
 	doomed  map[Digest]struct{} // to be deleted
 	names   secret.Key          // see keyNames
 	inUse   bool                // by its store, so that the store's own record may be written
@@ -111,8 +110,8 @@ func (st *Store) Prepare(o BackendOptions) (*Persister, error) {
 	}
 	st.outlast()
 	return &Persister{
-		store: st, o: o, seals: seals, breaker: NewBreaker(o.Budget, rest, o.Failed), unsaved: map[string]*Session{},
-		saving: map[string]*Session{}, doomed: map[Digest]struct{}{},
+		store: st, o: o, seals: seals, breaker: NewBreaker(o.Budget, rest, o.Failed), unsaved: map[Digest]*Session{},
+		saving: map[Digest]*Session{}, doomed: map[Digest]struct{}{},
 		jobs: make(chan job, maxClaims), soon: make(chan struct{}, 1), flushes: make(chan chan struct{}),
 		begun: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{}),
 	}, nil
@@ -214,7 +213,7 @@ var errClosed = errors.New("the store is closed")
 
 // at returns the shard and the record of a session.
 func (p *Persister) at(s *Session) BreakerAt {
-	return BreakerAt{Shard: p.shard(Digest([]byte(s.digest))), Record: &s.health}
+	return BreakerAt{Shard: p.shard(s.digest), Record: &s.health}
 }
 
 // shard returns the shard of a digest, 0 for a backend with a single place.
@@ -230,15 +229,15 @@ func (p *Persister) rests(s *Session) bool { return p.Begin() != nil || p.breake
 
 // fetch loads a session from the backend into memory, if the backend answers before the end of ctx
 // or of the budget.
-func (p *Persister) fetch(ctx context.Context, k Key, id string) {
-	if s := p.waiting(id); s != nil {
+func (p *Persister) fetch(ctx context.Context, k Key, digest Digest) {
+	if s := p.waiting(digest); s != nil {
 		p.store.adopt(s)
 		return
 	}
 	// The channel has room, since the operation may end after the wait.
 	found := make(chan *Session, 1)
 	p.breaker.Within(ctx, BreakerAt{}, "load", func(ctx context.Context) error {
-		s, err := p.load(ctx, k, Digest([]byte(id)))
+		s, err := p.load(ctx, k, digest)
 		found <- s
 		return err
 	})
@@ -252,7 +251,7 @@ func (p *Persister) fetch(ctx context.Context, k Key, id string) {
 }
 
 // waiting restores a session that is no longer in memory but still waits to be written.
-func (p *Persister) waiting(digest string) *Session {
+func (p *Persister) waiting(digest Digest) *Session {
 	p.mu.Lock()
 	s := p.unsaved[digest]
 	if s == nil {
@@ -264,7 +263,7 @@ func (p *Persister) waiting(digest string) *Session {
 	}
 	s.Lock()
 	defer s.Unlock()
-	again, err := Restore(Digest([]byte(digest)), s.Snapshot(nil))
+	again, err := Restore(digest, s.Snapshot(nil))
 	if err != nil {
 		p.o.Failed("restore", err)
 	}
@@ -373,7 +372,7 @@ func (p *Persister) do(ctx context.Context, at BreakerAt, what string, j job) {
 
 // record seals a snapshot and recycles its memory.
 func (p *Persister) record(s *Session, snapshot []byte) Record {
-	digest := Digest([]byte(s.digest))
+	digest := s.digest
 	sealed := p.seals.Seal(reuse.Buffer(len(snapshot)+p.seals.Overhead()), snapshot, digest[:])
 	r := Record{Digest: digest, Tenant: s.tenant, Used: time.Now(), Snapshot: sealed}
 	reuse.Recycle(snapshot)
@@ -398,22 +397,25 @@ func (p *Persister) record(s *Session, snapshot []byte) Record {
 func (p *Persister) find(id string) *Session {
 	ctx, cancel := context.WithTimeout(context.Background(), rest)
 	defer cancel()
-	digest, ok := p.named(ctx, id)
+	public, ok := parsePublicID(id)
+	if !ok {
+		return nil
+	}
+	digest, ok := p.named(ctx, public)
 	if !ok {
 		return nil
 	}
 	return p.sought(ctx, digest)
 }
 
-func (p *Persister) named(ctx context.Context, id string) (digest Digest, ok bool) {
-	b, err := hex.DecodeString(id)
-	if err != nil || len(b) != 8 || p.Begin() != nil {
+func (p *Persister) named(ctx context.Context, id publicID) (digest Digest, ok bool) {
+	if p.Begin() != nil {
 		return digest, false
 	}
-	digest, ok, err = p.back.Named(ctx, [8]byte(b))
+	digest, ok, err := p.back.Named(ctx, id)
 	if err != nil {
 		var begins Digest
-		copy(begins[:], b)
+		copy(begins[:], id[:])
 		p.breaker.Failed(BreakerAt{Shard: p.shard(begins)}, "load", err)
 		return digest, false
 	}
@@ -423,10 +425,14 @@ func (p *Persister) named(ctx context.Context, id string) (digest Digest, ok boo
 
 // delete deletes a session at the backend, which may be nil if it is not in memory.
 func (p *Persister) delete(id string, s *Session) *Session {
+	public, ok := parsePublicID(id)
+	if !ok {
+		return nil
+	}
 	p.mu.Lock()
 	// A later write would bring the session back.
 	for digest, waits := range p.unsaved {
-		if waits.id == id {
+		if digest.public() == public {
 			waits.deleted.Store(true)
 			delete(p.unsaved, digest)
 		}
@@ -437,10 +443,10 @@ func (p *Persister) delete(id string, s *Session) *Session {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), rest)
 	defer cancel()
-	digest, ok := p.named(ctx, id)
+	digest, ok := p.named(ctx, public)
 	if s == nil && ok {
 		if s = p.sought(ctx, digest); s == nil { // an unreadable session is deleted all the same
-			s = &Session{digest: string(digest[:]), id: id, turn: make(turn, 1), runs: &p.store.runs}
+			s = &Session{digest: digest, turn: make(turn, 1), runs: &p.store.runs}
 		}
 		s.gone.Store(true)
 	}
@@ -449,9 +455,9 @@ func (p *Persister) delete(id string, s *Session) *Session {
 	}
 	p.mu.Lock()
 	// The digest stays until the backend has deleted the session, so that a failure is retried.
-	p.doomed[Digest([]byte(s.digest))] = struct{}{}
+	p.doomed[s.digest] = struct{}{}
 	p.mu.Unlock()
-	at := BreakerAt{Shard: p.shard(Digest([]byte(s.digest)))}
+	at := BreakerAt{Shard: p.shard(s.digest)}
 	if p.shared == nil {
 		p.do(ctx, at, "delete", job{done: make(chan error, 1)})
 		return s

@@ -269,7 +269,7 @@ func (p *Persister) changed(how urgency) map[int][]*Session {
 		if how == asDue && !s.health.Due() {
 			continue
 		}
-		lane := int(p.shard(Digest([]byte(digest))))
+		lane := int(p.shard(digest))
 		if p.shared != nil && s.health.Failures() > 0 {
 			lane = failingLane
 		}
@@ -294,7 +294,7 @@ func (p *Persister) take(changed []*Session) []*Session {
 	for _, c := range changed {
 		s := p.unsaved[c.digest]
 		// a doomed session would be deleted after the write
-		if _, doomed := p.doomed[Digest([]byte(c.digest))]; s == nil || doomed {
+		if _, doomed := p.doomed[c.digest]; s == nil || doomed {
 			continue
 		}
 		delete(p.unsaved, s.digest)
@@ -348,7 +348,7 @@ func (p *Persister) saveAll(sessions []*Session, done func(s *Session, wrote boo
 			continue
 		}
 		if snapshot == nil { // the claim was refused
-			err := p.guarded(func(ctx context.Context) error { return p.back.Delete(ctx, Digest([]byte(s.digest))) })
+			err := p.guarded(func(ctx context.Context) error { return p.back.Delete(ctx, s.digest) })
 			done(s, err == nil, err)
 			continue
 		}

@@ -116,7 +116,7 @@ func (p *Persister) news(s *Session) *publication {
 		return newPublication(s, p.record(s, snapshot), sum)
 	}
 	// The claimed request was refused, and nothing else is known of the session.
-	x := newPublication(s, Record{Digest: Digest([]byte(s.digest)), Tenant: s.tenant, Used: time.Now()}, sum)
+	x := newPublication(s, Record{Digest: s.digest, Tenant: s.tenant, Used: time.Now()}, sum)
 	x.Forget = true
 	return x
 }

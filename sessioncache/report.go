@@ -14,7 +14,7 @@ func (s *Session) Report(now time.Time) SessionSummary {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := SessionSummary{
-		ID: s.id, Upstream: s.upstream, Created: s.created, Bytes: s.size(),
+		ID: s.ID(), Upstream: s.upstream, Created: s.created, Bytes: s.size(),
 		Conversations: make([]ConversationSummary, 0, len(s.conversations)),
 	}
 	if s.packed.Load() != nil {

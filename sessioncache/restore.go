@@ -19,7 +19,7 @@ func Restore(d Digest, snapshot []byte) (*Session, error) {
 		return nil, ErrNewer
 	}
 	r := snapshotReader{PackedReader: PackedReader{In: snapshot[1:]}}
-	s := &Session{digest: string(d[:]), id: publicID(string(d[:])), turn: make(turn, 1)}
+	s := &Session{digest: d, turn: make(turn, 1)}
 	s.outlives.Store(true)
 	copy(s.tenant[:], r.Take(len(s.tenant)))
 	s.upstream = r.Text()

@@ -27,8 +27,7 @@ const maxConversations = 16
 type Session struct {
 	mu sync.Mutex // see [Session.Lock]
 
-	digest   string
-	id       string
+	digest   Digest
 	upstream string
 	tenant   Tenant
 	runs     *Runs       // of the store
@@ -118,17 +117,17 @@ const (
 )
 
 // ID is the session's public id: a one-way hash.
-func (s *Session) ID() string { return s.id }
+func (s *Session) ID() string { return s.digest.public().String() }
 
 // Digest identifies the session. It hides the session's key, which contains the client's own id.
-func (s *Session) Digest() string { return s.digest }
+func (s *Session) Digest() Digest { return s.digest }
 
 // Sample returns a number in [0, 1) that belongs to the session: a keyed hash, the same after a restart
 // and in all processes that share the tenants' key.
 func (s *Session) Sample() float64 {
 	// The digest hashes the tenant, itself a keyed hash. Its first bytes choose shards.
 	const last, bits = 8, 53
-	return float64(binary.LittleEndian.Uint64([]byte(s.digest[last:]))>>(64-bits)) / (1 << bits)
+	return float64(binary.LittleEndian.Uint64(s.digest[last:])>>(64-bits)) / (1 << bits)
 }
 
 // Tenant returns the session's tenant.
@@ -136,7 +135,7 @@ func (s *Session) Tenant() Tenant { return s.tenant }
 
 // IsNamed reports whether id is the client's own id of the session, see [Key.ID].
 func (s *Session) IsNamed(id string) bool {
-	return Key{Tenant: s.tenant, Upstream: s.upstream, ID: id}.digest() == s.digest
+	return Key{Tenant: s.tenant, Upstream: s.upstream, ID: id}.Digest() == s.digest
 }
 
 // Project returns the name of the project that the session works on, "" while it is not known.
@@ -167,7 +166,7 @@ func (s *Session) SetLifetime(l Lifetime) {
 // MAC returns a keyed hash of some values. The key belongs to the session and never leaves the
 // process, so no other party can make such a hash.
 func (s *Session) MAC(values ...[]byte) (out [sha256.Size]byte) {
-	mac := hmac.New(sha256.New, []byte(s.digest))
+	mac := hmac.New(sha256.New, s.digest[:])
 	for _, v := range values {
 		mac.Write(v)
 	}
@@ -643,22 +642,34 @@ type Key struct {
 // for tenant hashes can compute it.
 type Digest [16]byte
 
-// Digest returns the name of the key's session.
-func (k Key) Digest() (d Digest) {
-	copy(d[:], k.digest())
-	return d
+func (d Digest) public() publicID { return publicID(d[:len(publicID{})]) }
+
+// publicID is the beginning of a digest. In hexadecimal digits it names the session in headers, logs and the admin API.
+type publicID [8]byte
+
+// String implements [fmt.Stringer].
+func (p publicID) String() string {
+	var digits [2 * len(p)]byte
+	hex.Encode(digits[:], p[:])
+	return string(digits[:])
 }
 
-// digest is the key in the store, a one-way hash.
-func (k Key) digest() string {
+// parsePublicID reports false for what is no public id.
+func parsePublicID(id string) (p publicID, ok bool) {
+	b, err := hex.DecodeString(id)
+	if err != nil || len(b) != len(p) {
+		return p, false
+	}
+	return publicID(b), true
+}
+
+// Digest returns the name of the key's session.
+func (k Key) Digest() Digest {
 	var few [256]byte
 	all := append(few[:0], k.Tenant[:]...)
 	// The NUL separates the upstream from the id.
 	all = append(append(all, k.Upstream...), 0)
 	all = append(all, k.ID...)
 	sum := sha256.Sum256(all)
-	return string(sum[:16])
+	return Digest(sum[:len(Digest{})])
 }
-
-// publicID returns the session's name in headers, logs and the admin API.
-func publicID(digest string) string { return hex.EncodeToString([]byte(digest[:8])) }

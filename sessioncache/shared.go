@@ -83,14 +83,14 @@ var errContended = errors.New("others write the session all the time")
 const maxLag = 100 * time.Millisecond
 
 // acquireShared pins the session of a key, as the last process has left it.
-func (p *Persister) acquireShared(ctx context.Context, k Key, digest string) *Session {
+func (p *Persister) acquireShared(ctx context.Context, k Key, digest Digest) *Session {
 	begun, st := time.Now(), p.store
 	s := st.pin(k, digest, true)
 	if k.Request != nil && p.current(s, k.Request) {
 		return s
 	}
 	var answer Digest
-	if !k.Answer.IsZero() && !st.has(k, "") {
+	if !k.Answer.IsZero() && !st.has(k, Digest{}) {
 		// Another session may have the response.
 		answer = answered(k.Tenant, k.Upstream, k.Answer)
 	}
@@ -127,12 +127,12 @@ func (p *Persister) current(s *Session, v *wire.View) bool {
 	w, ok := p.shared.(Watcher)
 	// No other process has answered in between. Of failed requests elsewhere the backend would have
 	// been notified long ago.
-	return ok && w.Unchanged(Digest([]byte(s.digest)), Version(s.version.Load())) && s.awaits(v)
+	return ok && w.Unchanged(s.digest, Version(s.version.Load())) && s.awaits(v)
 }
 
 // refreshIn merges the backend's version into a session. If another session has the answer, it
 // returns that session's digest instead.
-func (p *Persister) refreshIn(ctx context.Context, s *Session, answer Digest) (of string) {
+func (p *Persister) refreshIn(ctx context.Context, s *Session, answer Digest) (of Digest) {
 	if ctx.Err() != nil {
 		return s.digest
 	}
@@ -141,21 +141,21 @@ func (p *Persister) refreshIn(ctx context.Context, s *Session, answer Digest) (o
 	elsewhere := make(chan Digest, 1)
 	p.breaker.Within(ctx, p.at(s), "load", func(ctx context.Context) error {
 		of, err := p.refresh(ctx, s, answer)
-		if err == nil && string(of[:]) != s.digest {
+		if err == nil && of != s.digest {
 			elsewhere <- of
 		}
 		return err
 	})
 	select {
 	case of := <-elsewhere:
-		return string(of[:])
+		return of
 	default:
 		return s.digest
 	}
 }
 
 func (p *Persister) refresh(ctx context.Context, s *Session, answer Digest) (of Digest, err error) {
-	of = Digest([]byte(s.digest))
+	of = s.digest
 	if err := s.turn.lock(ctx); err != nil {
 		return of, err
 	}
@@ -171,7 +171,7 @@ func (p *Persister) refresh(ctx context.Context, s *Session, answer Digest) (of 
 	} else {
 		sealed, now, err = p.shared.Fetch(ctx, of, have)
 	}
-	if err == nil && string(of[:]) == s.digest && now != have && now != 0 {
+	if err == nil && of == s.digest && now != have && now != 0 {
 		p.takeIn(s, sealed, now)
 	}
 	return of, err
@@ -188,7 +188,7 @@ func (p *Persister) takeIn(s *Session, sealed []byte, now Version) {
 		}
 		return
 	}
-	other, err := p.unseal(Digest([]byte(s.digest)), sealed)
+	other, err := p.unseal(s.digest, sealed)
 	if err != nil { // damaged, and replaced once the conversation is written again
 		p.o.Failed("restore", err)
 		return

@@ -99,7 +99,7 @@ func TestSnapshot(t *testing.T) {
 	if bytes.Contains(first, []byte("own words")) {
 		t.Error("a snapshot holds what the client wrote")
 	}
-	again, err := Restore(Digest([]byte(s.digest)), first)
+	again, err := Restore(s.digest, first)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestSnapshotToolOrder(t *testing.T) {
 			l.Order = sent
 		}
 	}
-	again, err := Restore(Digest([]byte(s.digest)), s.Snapshot(nil))
+	again, err := Restore(s.digest, s.Snapshot(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func TestSnapshotForm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := Restore(Digest([]byte(s.digest)), kept)
+	again, err := Restore(s.digest, kept)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func TestSnapshotsOfLaterMinorVersions(t *testing.T) {
 	w.Bytes([]byte("a field of 0.2"))
 	w.Uint(300)
 	w.Bytes(nil)
-	again, err := Restore(Digest([]byte(s.digest)), w.Out)
+	again, err := Restore(s.digest, w.Out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,7 +284,7 @@ func TestRefusedKindsInSnapshots(t *testing.T) {
 		s.Lock()
 		s.Match(v).Conversation.Refused = k
 		s.Unlock()
-		again, err := Restore(Digest([]byte(s.digest)), snapshotOf(s))
+		again, err := Restore(s.digest, snapshotOf(s))
 		if err != nil {
 			t.Fatal(err)
 		}

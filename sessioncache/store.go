@@ -80,10 +80,10 @@ type Store struct {
 
 	mu       sync.Mutex
 	opts     Options
-	sessions map[string]*Session // by digest: the stored sessions, and those in use
+	sessions map[Digest]*Session // by digest: the stored sessions, and those in use
 	pool     *lru.Pool[Tenant]   // the memory of the window
 	window   *lru.Cache[uint64, Tenant, *Session]
-	cache    *ristretto.Cache[string, offer]
+	cache    *ristretto.Cache[[]byte, offer]
 	cached   struct { // the sessions offered to the cache, as long as it has not dropped them
 		sessions int
 		bytes    int64
@@ -116,7 +116,7 @@ func New(o Options) (*Store, error) {
 	if err := o.defaults(); err != nil {
 		return nil, err
 	}
-	st := &Store{opts: o, sessions: map[string]*Session{}, firsts: turns{}, said: turns{}}
+	st := &Store{opts: o, sessions: map[Digest]*Session{}, firsts: turns{}, said: turns{}}
 	if err := st.openMemory(); err != nil {
 		return nil, err
 	}
@@ -186,7 +186,7 @@ func (st *Store) Budget() time.Duration {
 func (st *Store) Acquire(ctx context.Context, k Key) *Session {
 	st.moving.RLock()
 	defer st.moving.RUnlock()
-	p, digest := st.persister, k.digest()
+	p, digest := st.persister, k.Digest()
 	if p == nil || p.Begin() != nil {
 		return st.pin(k, digest, true)
 	}
@@ -400,8 +400,9 @@ type node struct {
 	requests int                                  // of its longest conversation
 	last     time.Time                            // when the session was last released
 	pins     int
-	firsts   []wire.Hash
-	said     []wire.Hash
+	firsts   []wire.Hash // as in Store.firsts, in room until there are more
+	said     []wire.Hash // as in Store.said, likewise
+	room     indexed
 	gone     atomic.Bool
 }
 
@@ -416,11 +417,11 @@ func (st *Store) openMemory() (err error) {
 		InUse:   func(e *lru.Entry[uint64, Tenant, *Session]) bool { return e.Value.pins > 0 },
 		Dropped: func(e *lru.Entry[uint64, Tenant, *Session]) { st.leaveWindow(e.Value, e.Size()) },
 	})
-	st.cache, err = ristretto.NewCache(&ristretto.Config[string, offer]{
+	st.cache, err = ristretto.NewCache(&ristretto.Config[[]byte, offer]{
 		NumCounters: counters, MaxCost: st.opts.MaxBytes / cachePart, BufferItems: 64, IgnoreInternalCost: true,
 		// Both halves of a digest, which is uniformly distributed, are hashes already.
-		KeyToHash: func(digest string) (key, conflict uint64) {
-			return binary.LittleEndian.Uint64([]byte(digest[:8])), binary.LittleEndian.Uint64([]byte(digest[8:16]))
+		KeyToHash: func(digest []byte) (key, conflict uint64) {
+			return binary.LittleEndian.Uint64(digest), binary.LittleEndian.Uint64(digest[8:])
 		},
 		// Each offer is an item of its own: the removal of the item before, which is still in the
 		// cache's buffer, must not remove an item updated in place.
@@ -449,7 +450,7 @@ func (st *Store) closeMemory() {
 	st.sweeper.Stop()
 	st.cache.Close()
 	st.newest.Init()
-	st.sessions, st.firsts, st.said, st.evicted = map[string]*Session{}, turns{}, turns{}, nil
+	st.sessions, st.firsts, st.said, st.evicted = map[Digest]*Session{}, turns{}, turns{}, nil
 	st.window = lru.New(lru.Options[uint64, Tenant, *Session]{})
 	st.cached.sessions, st.cached.bytes = 0, 0
 }
@@ -501,7 +502,7 @@ func (st *Store) inCache() []*Session {
 
 // pin returns the session of a key, or else that of a digest, and pins it. It makes the session if
 // there is none and create is set. It takes the lock.
-func (st *Store) pin(k Key, digest string, create bool) *Session {
+func (st *Store) pin(k Key, digest Digest, create bool) *Session {
 	now := time.Now()
 	st.mu.Lock()
 	defer st.unlock()
@@ -509,8 +510,6 @@ func (st *Store) pin(k Key, digest string, create bool) *Session {
 		// The session of the response takes precedence over the client's id.
 		digest = s.digest
 	}
-	// The policy of the cache counts all uses, wherever the session is.
-	st.cache.Get(digest)
 	s := st.sessions[digest]
 	if s != nil && st.expire(s, now) {
 		s = nil
@@ -520,13 +519,15 @@ func (st *Store) pin(k Key, digest string, create bool) *Session {
 		return nil
 	case s == nil:
 		s = &Session{
-			digest: digest, turn: make(turn, 1), id: publicID(digest), upstream: k.Upstream, tenant: k.Tenant,
+			digest: digest, turn: make(turn, 1), upstream: k.Upstream, tenant: k.Tenant,
 			runs: &st.runs, created: now, Unseen: now.Sub(st.stats.Since),
 		}
 		st.sessions[digest] = s
 	case s.offer > 0:
 		st.enterWindow(s, st.withdraw(s))
 	}
+	// The policy of the cache counts all uses, wherever the session is.
+	st.cache.Get(s.digest[:])
 	s.outlives.Store(st.outlives)
 	s.pins++
 	return s
@@ -629,7 +630,7 @@ func (st *Store) offer(s *Session, bytes int64) {
 	s.offer, s.cost = st.offers, bytes
 	st.cached.sessions++
 	st.cached.bytes += bytes
-	for !st.cache.SetWithTTL(s.digest, offer{s, s.offer}, bytes, left) {
+	for !st.cache.SetWithTTL(s.digest[:], offer{s, s.offer}, bytes, left) {
 		// The cache's buffer of offers is full. No offer may be lost.
 		st.cache.Wait()
 	}
@@ -640,7 +641,7 @@ func (st *Store) withdraw(s *Session) (bytes int64) {
 	if s.offer == 0 {
 		return 0
 	}
-	st.cache.Del(s.digest)
+	st.cache.Del(s.digest[:])
 	return st.left(s)
 }
 
@@ -756,7 +757,7 @@ func (st *Store) maxBytes() int64 {
 }
 
 // has reports whether the session of a key, or that of a digest, is in memory. It takes the lock.
-func (st *Store) has(k Key, digest string) bool {
+func (st *Store) has(k Key, digest Digest) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return st.answered(k) != nil || st.sessions[digest] != nil
@@ -789,9 +790,11 @@ func (st *Store) answered(k Key) *Session {
 }
 
 func (st *Store) find(id string) *Session {
-	for _, s := range st.sessions {
-		if s.id == id {
-			return s
+	if p, ok := parsePublicID(id); ok {
+		for digest, s := range st.sessions {
+			if digest.public() == p {
+				return s
+			}
 		}
 	}
 	return nil
@@ -800,8 +803,9 @@ func (st *Store) find(id string) *Session {
 // turns are a tenant's sessions by turns of their conversations.
 type turns = ownerIndex[Tenant, wire.Hash, *Session]
 
-// indexed has room for the hashes of most sessions, so that facts need not allocate.
-type indexed struct{ firsts, said [4]wire.Hash }
+// indexed has room for the hashes of most sessions. A session has its own: small objects that outlive a request each keep
+// a page of the heap from being returned.
+type indexed struct{ firsts, said [2]wire.Hash }
 
 // facts returns the facts that a store indexes: the session's memory, the requests of its longest
 // conversation, the first turns of its conversations, and their responses.
@@ -823,6 +827,9 @@ func (s *Session) facts(by *indexed) (bytes int64, requests int, firsts, said []
 
 // index makes the session findable by the first turns of its conversations, and by their responses.
 func (st *Store) index(s *Session, firsts, said []wire.Hash) {
+	if s.firsts == nil {
+		s.firsts, s.said = s.room.firsts[:0], s.room.said[:0]
+	}
 	s.firsts = st.firsts.Move(s.tenant, s, s.firsts, firsts)
 	s.said = st.said.Move(s.tenant, s, s.said, said)
 }

@@ -181,7 +181,7 @@ func (f *Files) Close() error {
 }
 
 // forget removes all texts of a session, including those that wait to be written.
-func (f *Files) forget(session string, t sessioncache.Tenant) {
+func (f *Files) forget(session sessioncache.Digest, t sessioncache.Tenant) {
 	f.files.Lock()
 	defer f.files.Unlock()
 	f.forgets++

@@ -25,8 +25,8 @@ import (
 
 var (
 	filesAt = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	one     = &owner{digest: "digest of one", tenant: sessioncache.Tenant{1}}
-	two     = &owner{digest: "digest of two", tenant: sessioncache.Tenant{2}}
+	one     = &owner{digest: sessioncache.Digest([]byte("digest of one...")), tenant: sessioncache.Tenant{1}}
+	two     = &owner{digest: sessioncache.Digest([]byte("digest of two...")), tenant: sessioncache.Tenant{2}}
 	scope   = wire.Hash{1}
 )
 
@@ -145,7 +145,7 @@ func TestFiles(t *testing.T) {
 		"its own":              {one, scope, "01234567", "a secret text"},
 		"another's":            {two, scope, "01234567", "another's"},
 		"its session only":     {&owner{digest: one.digest, tenant: two.tenant}, scope, "01234567", ""},
-		"another session":      {&owner{digest: "x", tenant: one.tenant}, scope, "01234567", ""},
+		"another session":      {&owner{digest: sessioncache.Digest{1}, tenant: one.tenant}, scope, "01234567", ""},
 		"another conversation": {one, wire.Hash{2}, "01234567", ""},
 		"another name":         {one, scope, "89abcdef", ""},
 	} {

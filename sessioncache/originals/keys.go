@@ -41,13 +41,13 @@ func (k *keys) name(values ...[]byte) []byte {
 }
 
 // prefix returns the common beginning of the paths of a session's texts.
-func (k *keys) prefix(session string, t sessioncache.Tenant) string {
+func (k *keys) prefix(session sessioncache.Digest, t sessioncache.Tenant) string {
 	return filepath.Join(hex.EncodeToString(k.name([]byte("tenant"), t[:])[:16]),
-		hex.EncodeToString(k.name([]byte("session"), t[:], []byte(session))[:16])) + "-"
+		hex.EncodeToString(k.name([]byte("session"), t[:], session[:])[:16])) + "-"
 }
 
 // path returns the path of a text in the folder.
 func (k *keys) path(b blockKey, t sessioncache.Tenant) string {
 	return k.prefix(b.session, t) + hex.EncodeToString(k.name([]byte("text"), t[:], b.scope[:], []byte(b.name),
-		[]byte(b.session)))
+		b.session[:]))
 }

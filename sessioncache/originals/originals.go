@@ -34,7 +34,7 @@ type Store struct {
 // Owner is the session of a text.
 type Owner interface {
 	// Digest stands for the session's key.
-	Digest() string
+	Digest() sessioncache.Digest
 	// Tenant is the session's tenant.
 	Tenant() sessioncache.Tenant
 	// Gone reports whether it was forgotten.
@@ -42,7 +42,7 @@ type Owner interface {
 }
 
 type blockKey struct {
-	session string
+	session sessioncache.Digest
 	scope   wire.Hash
 	name    string
 }

@@ -16,19 +16,19 @@ import (
 
 // owner is a session, as far as its texts are concerned.
 type owner struct {
-	digest string
+	digest sessioncache.Digest
 	tenant sessioncache.Tenant
 	gone   atomic.Bool
 }
 
-func (o *owner) Digest() string              { return o.digest }
+func (o *owner) Digest() sessioncache.Digest { return o.digest }
 func (o *owner) Tenant() sessioncache.Tenant { return o.tenant }
 func (o *owner) Gone() bool                  { return o.gone.Load() }
 
 func TestStore(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	b := clockedAt(now).over(nil)
-	one, two := &owner{digest: "1", tenant: sessioncache.Tenant{1}}, &owner{digest: "2", tenant: sessioncache.Tenant{2}}
+	one, two := &owner{digest: sessioncache.Digest{1}, tenant: sessioncache.Tenant{1}}, &owner{digest: sessioncache.Digest{2}, tenant: sessioncache.Tenant{2}}
 	scope := wire.Hash{1}
 	b.Put(one, scope, "a", "text", now)
 	for name, c := range map[string]struct {
@@ -70,7 +70,7 @@ func TestStore(t *testing.T) {
 	}
 	// All tenants together have a bound.
 	for i := range 70 {
-		b.Put(&owner{digest: fmt.Sprint("s", i), tenant: sessioncache.Tenant{3, byte(i)}}, scope, "a", mega, now)
+		b.Put(&owner{digest: sessioncache.Digest{3, byte(i)}, tenant: sessioncache.Tenant{3, byte(i)}}, scope, "a", mega, now)
 	}
 	if b.Bytes() > DefaultMemory {
 		t.Errorf("%d bytes are held", b.Bytes())

@@ -7,10 +7,15 @@ import (
 	"container/list"
 	"slices"
 	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 )
 
 // quiet is the idle time after which a session is packed.
 const quiet = time.Minute
+
+// packedSize is more than most sessions take when packed, in bytes.
+const packedSize = 64 << 10
 
 // pack is the compact form of an idle session's blocks: the content of a snapshot. Insertions, short edits and those
 // without a recipe stay as they are. All other states are derived again from the next request, as after a restart.
@@ -23,7 +28,8 @@ type pack struct {
 // pack packs the session, which must be locked.
 func (s *Session) pack() {
 	p := new(pack)
-	w := snapshotWriter{PackedWriter: PackedWriter{Out: make([]byte, 0, s.length)}, pack: p}
+	// Garbage between the packed bytes of sessions would keep their pages of the heap half empty.
+	w := snapshotWriter{PackedWriter: PackedWriter{Out: reuse.Buffer(max(s.length, packedSize))}, pack: p}
 	s.Counterfactual.Snapshot(&w.PackedWriter, s.created)
 	for i, l := range s.conversations {
 		l.Ends.Snapshot(&w.PackedWriter, l.Created)
@@ -37,6 +43,7 @@ func (s *Session) pack() {
 	}
 	s.Counterfactual = CounterfactualCache{}
 	p.bytes = slices.Clone(w.Out)
+	reuse.Recycle(w.Out)
 	s.packed.Store(p)
 }
 

@@ -6,6 +6,8 @@ package sessioncache
 import (
 	"bytes"
 	"fmt"
+	"math"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -268,6 +270,11 @@ func TestPackedSize(t *testing.T) {
 		l.Ends.Mark(3*i, time.Now())
 	}
 	before := s.size()
+	least := uint64(math.MaxUint64) // allocated, in bytes: the pool of buffers is empty at first
+	for range 20 {
+		least = min(least, allocated(s.pack))
+		s.unpack()
+	}
 	s.pack()
 	after := s.size()
 	s.Unlock()
@@ -275,6 +282,19 @@ func TestPackedSize(t *testing.T) {
 	if after > 16<<10 {
 		t.Errorf("got %d bytes, want at most 16 KiB", after)
 	}
+	// Garbage between the packed bytes of many sessions would take as much memory as they do.
+	if least > uint64(after)*5/4 {
+		t.Errorf("packing allocates %d bytes, and %d stay", least, after)
+	}
+}
+
+// allocated returns the number of bytes that f allocates.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
 }
 
 func BenchmarkPack(b *testing.B) {

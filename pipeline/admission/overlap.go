@@ -35,7 +35,28 @@ type passage struct {
 }
 
 // place is a line of a passage.
-type place struct{ passage, line int }
+type place struct {
+	passage, line int
+	next          int // the next place of an equal line, as an index plus one; 0 for none
+}
+
+// placesOf returns the places of all lines worth a note, and by line the first one, as an index plus one.
+func placesOf(passages []passage) (all []place, first map[string]int) {
+	n := 0
+	for p := range passages {
+		n += len(passages[p].lines)
+	}
+	all, first = make([]place, 0, n), make(map[string]int, n)
+	for p := range slices.Backward(passages) {
+		for l, line := range slices.Backward(passages[p].lines) {
+			if len(line) >= 8 {
+				all = append(all, place{p, l, first[line]})
+				first[line] = len(all)
+			}
+		}
+	}
+	return all, first
+}
 
 // overlap removes from a file read the lines that earlier blocks show unchanged: reads of the file,
 // and calls that wrote it. value is the shortened content of the read, nil if it is as in the
@@ -56,15 +77,8 @@ func overlap(h *content.History, i int, value []byte) string {
 	if len(text) < minOverlap {
 		return ""
 	}
-	places := make(map[string][]place)
-	for p := range passages {
-		for l, line := range passages[p].lines {
-			if len(line) >= 8 && len(places[line]) < maxPlaces {
-				places[line] = append(places[line], place{p, l})
-			}
-		}
-	}
-	lines := slices.Collect(strings.Lines(text))
+	places, first := placesOf(passages)
+	lines := slices.AppendSeq(make([]string, 0, strings.Count(text, "\n")+1), strings.Lines(text))
 	bare := make([]string, len(lines))
 	for l, line := range lines {
 		bare[l] = bareLine(line)
@@ -78,7 +92,9 @@ func overlap(h *content.History, i int, value []byte) string {
 	copied := 0 // in lines
 	for l := 0; l < len(lines); {
 		run, of := 0, 0
-		for _, at := range places[bare[l]] {
+		for k, next := 0, first[bare[l]]; next > 0 && k < maxPlaces; k++ {
+			at := &places[next-1]
+			next = at.next
 			n := 1
 			for there := passages[at.passage].lines; l+n < len(bare) && at.line+n < len(there) &&
 				bare[l+n] == there[at.line+n]; {

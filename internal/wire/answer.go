@@ -165,6 +165,7 @@ type sentCall struct {
 	id, name string
 	end      rawjson.ObjectEnd // state of the arguments
 	filled   bool              // arguments were received
+	repeated bool              // the name was repeated after the complete arguments
 	ended    bool
 }
 
@@ -268,6 +269,12 @@ func (t *Teller) Last() int { return len(t.calls) - 1 }
 // CallID returns the provider's id of a call, "" if not known yet.
 func (t *Teller) CallID(call int) string { return t.calls[call].id }
 
+// CallName returns the name of a call, "" if not known yet.
+func (t *Teller) CallName(call int) string { return t.calls[call].name }
+
+// Repeated reports whether the name of a call came again after its complete arguments.
+func (t *Teller) Repeated(call int) bool { return t.calls[call].repeated }
+
 // IsOpen reports whether the call exists and has not ended.
 func (t *Teller) IsOpen(call int) bool { return call >= 0 && !t.calls[call].ended }
 
@@ -277,6 +284,7 @@ func (t *Teller) Complete(call int) bool { return t.calls[call].end.Complete() }
 // Identify adds the id of a call and a fragment of its name.
 func (t *Teller) Identify(call int, id, name string) {
 	c := &t.calls[call]
+	c.repeated = c.repeated || name != "" && c.end.Complete()
 	if c.id != "" {
 		id = ""
 	}

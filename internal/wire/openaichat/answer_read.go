@@ -251,6 +251,10 @@ func (r *answerReader) call(c call, position int64, whole bool) {
 			return
 		}
 	}
+	// Servers that repeat a call's name without arguments begin the next call of the tool if arguments follow.
+	if at >= 0 && c.name == "" && c.arguments != "" && r.Repeated(at) {
+		c.name = r.CallName(at)
+	}
 	switch {
 	case at >= 0 && r.continues(at, c):
 		r.Identify(at, c.id, c.name)
@@ -278,11 +282,17 @@ func (r *answerReader) fragment(at int, c call) {
 
 // continues reports whether a fragment belongs to the call with the given number.
 func (r *answerReader) continues(at int, c call) bool {
-	if id := r.CallID(at); id != "" && c.id != "" {
-		return id == c.id
+	id, name, complete := r.CallID(at), r.CallName(at), r.Complete(at)
+	same := id == "" || c.id == "" || id == c.id
+	switch {
+	case c.name == "":
+		// Some servers send another id with each fragment.
+		return same || !complete
+	case !complete, name == "":
+		return same
 	}
-	// A name with arguments after a complete call begins the next call.
-	return c.name == "" || c.arguments == "" || !r.Complete(at)
+	// A name after a complete call begins the next call, except for one that servers repeat at the end of the call.
+	return c.arguments == "" && name == c.name && (c.id == "" || id == c.id)
 }
 
 // call has the members of a tool call or of a fragment.

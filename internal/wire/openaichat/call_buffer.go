@@ -38,16 +38,18 @@ type bufferedChoice struct {
 	read  answerReader
 	calls []*bufferedCall // indexed by the reader's numbers of calls
 	next  int64           // the lowest free index
+	ids   map[string]bool // of the calls sent since the reader began
 }
 
 // bufferedCall is a call of one choice: its first entry, and all its arguments.
 type bufferedCall struct {
-	choice, index int64
-	id, name      string
-	chunk         []byte // the chunk with the call's first entry
-	entry, args   []byte
-	sent          bool
-	more          bool // a part of the call was sent before
+	choice      *bufferedChoice
+	index       int64
+	id, name    string
+	chunk       []byte // the chunk with the call's first entry
+	entry, args []byte
+	sent        bool
+	more        bool // a part of the call was sent before
 }
 
 func (h *callBuffer) Event(o *translate.Buffer, name string, data []byte, root gjson.Result) bool {
@@ -114,7 +116,7 @@ func (h *callBuffer) take(o *translate.Buffer, choice int64, entry gjson.Result,
 	}
 	// The reader counts at most MaxCalls calls, so a new one takes over.
 	if c.read.Last() == wire.MaxCalls-1 {
-		c.read, c.calls = answerReader{Teller: wire.Teller{Sink: c}}, nil
+		c.read, c.calls, c.ids = answerReader{Teller: wire.Teller{Sink: c}}, nil, nil
 	}
 	h.out, h.entry, h.chunk = o, []byte(entry.Raw), chunk
 	c.read.call(readCall(entry), entry.Get("index").Int(), false)
@@ -126,14 +128,10 @@ func (c *bufferedChoice) Take(e *wire.Event) {
 	case wire.EventCall:
 		c.h.sendComplete(c)
 		call := &bufferedCall{
-			choice: c.index, index: c.next, id: strings.Clone(e.ID), name: strings.Clone(e.Name),
+			choice: c, index: c.next, id: strings.Clone(e.ID), name: strings.Clone(e.Name),
 			chunk: bytes.Clone(c.h.chunk), entry: c.h.entry,
 		}
-		// keep the server's numbering
-		if index := gjson.GetBytes(c.h.entry, "index"); index.Exists() && index.Int() > c.next {
-			call.index = index.Int()
-		}
-		c.next = call.index + 1
+		c.next++
 		c.calls, c.h.open = append(c.calls, call), append(c.h.open, call)
 	case wire.EventCallName:
 		c.calls[e.Call].id, c.calls[e.Call].name = strings.Clone(e.ID), strings.Clone(e.Name)
@@ -185,30 +183,42 @@ func (c *bufferedCall) whole() []byte {
 		members = append(members, wire.Member{Name: "name", Value: rawjson.Quote(c.name)})
 	}
 	entry := []wire.Member{{Name: kind, Value: translate.ReplaceMembers([]byte(call.Raw), members...)}}
-	if index := gjson.GetBytes(c.entry, "index"); !index.Exists() || index.Int() != c.index {
-		entry = append(entry, wire.Member{Name: "index", Value: strconv.AppendInt(nil, c.index, 10)})
+	if index := strconv.AppendInt(nil, c.index, 10); gjson.GetBytes(c.entry, "index").Raw != string(index) {
+		entry = append(entry, wire.Member{Name: "index", Value: index})
 	}
-	if c.id == "" {
-		c.id = c.inventID()
-	}
+	c.identify()
 	if !c.more && gjson.GetBytes(c.entry, "id").Str != c.id {
 		entry = append(entry, wire.Member{Name: "id", Value: rawjson.Quote(c.id)})
 	}
 	return translate.ReplaceMembers(c.entry, entry...)
 }
 
+// identify gives a call an id if it has none, or that of another call.
+func (c *bufferedCall) identify() {
+	if c.more {
+		return
+	}
+	if c.id == "" || c.choice.ids[c.id] {
+		c.id = c.inventID()
+	}
+	if c.choice.ids == nil {
+		c.choice.ids = map[string]bool{}
+	}
+	c.choice.ids[c.id] = true
+}
+
 // inventID returns an id for a call without one. It is a hash of the answer id and the position.
 func (c *bufferedCall) inventID() string {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, gjson.GetBytes(c.chunk, "id").Str)
-	_, _ = fmt.Fprintf(h, "/%d/%d", c.choice, c.index)
+	_, _ = fmt.Fprintf(h, "/%d/%d", c.choice.index, c.index)
 	return "call_" + strconv.FormatUint(h.Sum64(), 36)
 }
 
 // join returns the calls of a choice as an array, nil if there are none.
 func (h *callBuffer) join(choice int64) (entries []byte) {
 	for _, c := range h.open {
-		if c.choice != choice {
+		if c.choice.index != choice {
 			continue
 		}
 		if !c.empty() {
@@ -234,13 +244,13 @@ func (h *callBuffer) send(o *translate.Buffer, c *bufferedCall) {
 		return
 	}
 	delta := rawjson.Object("tool_calls", rawjson.Array(c.whole()))
-	choices := rawjson.Array(rawjson.Object("index", c.choice, "delta", delta, "finish_reason", []byte("null")))
+	choices := rawjson.Array(rawjson.Object("index", c.choice.index, "delta", delta, "finish_reason", []byte("null")))
 	o.Pass("", translate.ReplaceMembers(c.chunk, wire.Member{Name: "choices", Value: choices}, wire.Member{Name: "usage"}))
 }
 
 func (h *callBuffer) flushChoice(o *translate.Buffer, choice int64) {
 	for _, c := range h.open {
-		if c.choice == choice && !c.sent {
+		if c.choice.index == choice && !c.sent {
 			h.send(o, c)
 		}
 	}

@@ -146,6 +146,35 @@ func TestBuffererCalls(t *testing.T) {
 			},
 			[]string{`0 read {"n":1}`, `1 read {"n":2}`},
 		},
+		{"two with one id", []string{
+			`{"index":0,"id":"a","function":{"name":"read","arguments":"{\"n\":1}"}}`,
+			`{"index":0,"id":"a","function":{"name":"read","arguments":"{\"n\":2}"}}`,
+		}, []string{`0 read {"n":1}`, `1 read {"n":2}`}},
+		{"two with one id and two indexes", []string{
+			`{"index":0,"id":"a","function":{"name":"read","arguments":"{\"n\":1}"}}`,
+			`{"index":1,"id":"a","function":{"name":"read","arguments":"{\"n\":2}"}}`,
+		}, []string{`0 read {"n":1}`, `1 read {"n":2}`}},
+		{"two in pieces under one index", []string{
+			`{"index":0,"function":{"name":"read","arguments":""}}`, `{"index":0,"function":{"arguments":"{\"n\":1}"}}`,
+			`{"index":0,"function":{"name":"read","arguments":""}}`, `{"index":0,"function":{"arguments":"{\"n\":"}}`,
+			`{"index":0,"function":{"arguments":"2}"}}`,
+		}, []string{`0 read {"n":1}`, `1 read {"n":2}`}},
+		{"one without arguments behind another", []string{
+			`{"index":0,"function":{"name":"read","arguments":"{\"n\":1}"}}`,
+			`{"index":0,"function":{"name":"list","arguments":""}}`,
+		}, []string{`0 read {"n":1}`, `1 list `}},
+		{"a name repeated at the end", []string{
+			`{"index":0,"id":"a","function":{"name":"read","arguments":"{}"}}`,
+			`{"index":0,"id":"a","function":{"name":"read","arguments":""}}`,
+		}, []string{`0 read {}`}},
+		{"another id in each piece", []string{
+			`{"index":0,"id":"a","function":{"name":"read","arguments":"{"}}`,
+			`{"index":0,"id":"b","function":{"name":null,"arguments":"}"}}`,
+		}, []string{`0 read {}`}},
+		{"indexes from 1 and null", []string{
+			`{"index":1,"id":"a","function":{"name":"read","arguments":"{}"}}`,
+			`{"index":null,"id":"b","function":{"name":"list","arguments":"{}"}}`,
+		}, []string{`0 read {}`, `1 list {}`}},
 		{"two without an index", []string{
 			`{"id":"a","function":{"name":"read","arguments":"{}"}}`,
 			`{"id":"b","function":{"name":"list","arguments":"{}"}}`,
@@ -182,7 +211,7 @@ func TestBuffererCalls(t *testing.T) {
 				gjson.Get(strings.TrimPrefix(line, "data: "), "choices.0.delta.tool_calls").ForEach(func(_,
 					call gjson.Result,
 				) bool {
-					got = append(got, fmt.Sprint(call.Get("index").Int(), " ", call.Get("function.name").Str, " ",
+					got = append(got, fmt.Sprint(call.Get("index").Raw, " ", call.Get("function.name").Str, " ",
 						call.Get("function.arguments").Str))
 					if id := call.Get("id").Str; ids[id] {
 						t.Errorf("%s, joined %t: the id %q is none of its own", c.name, joined, id)

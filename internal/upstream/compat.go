@@ -423,43 +423,53 @@ func thinksOff(request *wire.Object) string {
 // templateArguments is the request member with the arguments of the chat template.
 const templateArguments = "chat_template_kwargs"
 
+// merged returns the members of both objects. Those of over win, and so does a value that is no object.
 func merged(object, over []byte) []byte {
 	root := gjson.ParseBytes(over)
-	if !root.IsObject() {
+	switch {
+	case root.Type == gjson.Null: // or absent
 		return object
+	case !root.IsObject():
+		return over
 	}
 	var members []wire.Member
 	root.ForEach(func(key, value gjson.Result) bool {
-		members = append(members, wire.Member{Name: key.Str, Value: []byte(value.Raw)})
+		// The name keeps its escapes.
+		members = append(members, wire.Member{Name: key.Raw[1 : len(key.Raw)-1], Value: []byte(value.Raw)})
 		return true
 	})
 	return translate.ReplaceMembers(object, members...)
 }
 
+// forTemplates returns the cuts that make messages ones that chat templates and servers take.
 func forTemplates(v *wire.View) (cuts []wire.Cut) {
 	for i := range v.Messages {
 		m := &v.Messages[i]
-		member, old, value := "content", "null", `""`
-		switch {
+		// A null content is rendered as the word None or refused, an absent one fails in servers that look it up.
+		empty := !slices.ContainsFunc(v.Blocks[m.First:m.End], func(b wire.Block) bool {
+			return b.Kind == wire.KindText || b.Kind == wire.KindToolResult
+		})
 		// Only OpenAI's models know the role developer.
-		case m.Role == wire.RoleSystem:
-			member, old, value = "role", `"developer"`, `"system"`
-		// A null content of an answer or a result: templates render it as the word None or refuse it.
-		case m.Role != wire.RoleAssistant && m.Role != wire.RoleTool,
-			slices.ContainsFunc(v.Blocks[m.First:m.End], func(b wire.Block) bool {
-				return b.Kind == wire.KindText || b.Kind == wire.KindToolResult
-			}):
-			continue
-		}
-		for members := rawjson.Walk(v.Raw, int(m.Span.Start)); members.Next(); {
+		system := m.Role == wire.RoleSystem
+		for members := rawjson.Walk(v.Raw, int(m.Span.Start)); (system || empty) && members.Next(); {
 			span := members.Skip()
-			if string(members.Key) != member {
-				continue
+			value := v.Bytes(span)
+			switch string(members.Key) {
+			case "role":
+				if system && string(value) == `"developer"` {
+					cuts = append(cuts, wire.Cut{Start: span.Start, End: span.End, With: []byte(`"system"`)})
+				}
+				system = false
+			case "content":
+				if empty && string(value) == "null" {
+					cuts = append(cuts, wire.Cut{Start: span.Start, End: span.End, With: []byte(`""`)})
+				}
+				empty = false
 			}
-			if string(v.Bytes(span)) == old {
-				cuts = append(cuts, wire.Cut{Start: span.Start, End: span.End, With: []byte(value)})
-			}
-			break
+		}
+		if empty && (m.Role == wire.RoleAssistant || m.Role == wire.RoleTool) {
+			end := m.Span.End - 1
+			cuts = append(cuts, wire.Cut{Start: end, End: end, With: []byte(`,"content":""`)})
 		}
 	}
 	return cuts
@@ -499,10 +509,11 @@ func (d *compat) names(format wire.Format, body []byte, view *wire.View) (out []
 		// Without a view, a search in the bytes spares most bodies the parsing.
 		thinking = other != "" && (view != nil || bytes.Contains(body, []byte(`"`+other+`"`))) || d.reasoning == reasoningNone
 	}
+	calls := format.Traits().ServersVary && (view != nil || bytes.Contains(body, []byte(`"tool_calls"`)))
 	markers := !d.cacheControl && (view != nil || bytes.Contains(body, []byte(`"cache_control"`)))
 	templates := d.chat && format.Traits().ServersVary &&
-		(view != nil || bytes.Contains(body, []byte("null")) || bytes.Contains(body, []byte("developer")))
-	thinks := d.thinks && format.Traits().ServersVary && (view != nil || bytes.Contains(body, []byte(`"tool_calls"`)))
+		(calls || bytes.Contains(body, []byte("null")) || bytes.Contains(body, []byte("developer")))
+	thinks := d.thinks && calls
 	if !thinking && !markers && !templates && !thinks {
 		return nil, false
 	}

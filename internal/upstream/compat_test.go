@@ -73,14 +73,19 @@ func TestCompatByView(t *testing.T) {
 	}
 }
 
-// A null content becomes an empty text: servers render null as the word None, or fail.
+// A null or absent content becomes an empty text: servers render null as the word None, or fail.
 func TestContentNull(t *testing.T) {
 	const calls = `"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{\"content\":null}"}}]`
 	for message, want := range map[string]string{
 		`{"role":"assistant","content":null,` + calls + `}`:     `{"role":"assistant","content":"",` + calls + `}`,
 		`{"role":"assistant",` + calls + `, "content" : null }`: `{"role":"assistant",` + calls + `, "content" : "" }`,
 		`{"role":"assistant","content":"null",` + calls + `}`:   `{"role":"assistant","content":"null",` + calls + `}`,
-		`{"role":"assistant",` + calls + `}`:                    `{"role":"assistant",` + calls + `}`,
+		`{"role":"assistant",` + calls + `}`:                    `{"role":"assistant",` + calls + `,"content":""}`,
+		`{"role":"assistant","content":"a",` + calls + `}`:      `{"role":"assistant","content":"a",` + calls + `}`,
+		`{"role":"assistant","content":null}`:                   `{"role":"assistant","content":""}`,
+		`{"role":"user","content":null}`:                        `{"role":"user","content":""}`,
+		`{"role":"system","content":null}`:                      `{"role":"system","content":""}`,
+		`{"content":null,"role":"developer"}`:                   `{"content":"","role":"system"}`,
 		`{"role":"tool","tool_call_id":"b","content":null}`:     `{"role":"tool","tool_call_id":"b","content":""}`,
 		`{"content":null,"role":"function","name":"f"}`:         `{"content":"","role":"function","name":"f"}`,
 		`{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}}`: `{"role":"assistant",` +
@@ -123,6 +128,9 @@ func TestTemplateArguments(t *testing.T) {
 			`}`: `{"preserve_thinking":true,"enable_thinking":false}`,
 		`{"model":"m","chat_template_kwargs":{"preserve_thinking":false},` + messages +
 			`}`: `{"preserve_thinking":false}`,
+		`{"model":"m","chat_template_kwargs":{"a\"b":1},` + messages + `}`: `{"preserve_thinking":true,"a\"b":1}`,
+		`{"model":"m","chat_template_kwargs":null,` + messages + `}`:       `{"preserve_thinking":true}`,
+		`{"model":"m","chat_template_kwargs":"{}",` + messages + `}`:       `"{}"`, // the server refuses it
 		`{"model":"m","reasoning_effort":"none",` + messages +
 			`}`: `{"preserve_thinking":true,"enable_thinking":false,"thinking":false}`,
 		`{"model":"m","reasoning_effort":"none","chat_template_kwargs":{"enable_thinking":true},` + messages +

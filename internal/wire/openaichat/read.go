@@ -40,8 +40,6 @@ func (r reader) request(body rawjson.Value) error {
 			if q.Params[translate.MaxTokens] == nil && v.IsNumber() {
 				q.Params[translate.MaxTokens] = v
 			}
-		case "top_k": // an extension of local engines
-			q.Params[translate.TopK] = v.Used()
 		case "stop":
 			if v.IsString() {
 				q.Stop = []rawjson.Text{v.Text()}

@@ -4,6 +4,7 @@
 package translate
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -26,8 +27,12 @@ const (
 	ServiceTier
 	CacheKey
 	Verbosity
+	TemplateArguments
 	ParamCount
 )
+
+// extensions are parameters of local servers, by the name that they have in each format.
+var extensions = [ParamCount]string{TopK: "top_k", TemplateArguments: "chat_template_kwargs"}
 
 // Param writes a parameter under the format's name.
 func (w *Writer) Param(p Param) {
@@ -42,11 +47,11 @@ func (w *Writer) Param(p Param) {
 
 func (w *Writer) paramName(p Param) string {
 	if w.To.Traits().ServersVary && !w.Options.Official {
-		switch p {
-		case MaxTokens:
+		switch {
+		case p == MaxTokens:
 			return "max_tokens" // the name known to every local server
-		case TopK:
-			return "top_k"
+		case extensions[p] != "":
+			return extensions[p]
 		}
 	}
 	return w.Rules.Params[p]
@@ -54,11 +59,7 @@ func (w *Writer) paramName(p Param) string {
 
 // DropParam lists a parameter as dropped, by the client's name.
 func (w *Writer) DropParam(p Param) {
-	if name := w.Client.Params[p]; name != "" {
-		w.Drop(name)
-	} else {
-		w.Drop("top_k")
-	}
+	w.Drop(cmp.Or(w.Client.Params[p], extensions[p]))
 }
 
 // Value returns a parameter in the upstream's range, nil if it is unset or unsupported.

@@ -270,7 +270,7 @@ func (r *Reader) Malformed(field string) error {
 // Param stores the value of a parameter and reports whether the format has one of this name.
 func (r *Reader) Param(name string, v rawjson.Value) bool {
 	for p, member := range r.from.rules.Params {
-		if member == name {
+		if member == name || name == extensions[p] {
 			if !v.Absent() || v.IsNumber() {
 				r.Request.Params[p] = v
 			}

@@ -5,6 +5,7 @@ package handler
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -23,8 +24,12 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// askCountAgain is the time until a server that counted no tokens is asked again: it may have been replaced.
-const askCountAgain = time.Hour
+const (
+	// askCountAgain is the time until a server that counted no tokens is asked again: it may have been replaced.
+	askCountAgain = time.Hour
+	// maxCount is the time that a local server has to count. Some count only between two responses.
+	maxCount = 2 * time.Second
+)
 
 // estimates reports whether the tokens of a prompt are estimated here.
 func (o *site) estimates(f wire.Format) bool {
@@ -35,19 +40,27 @@ func (o *site) estimates(f wire.Format) bool {
 	return o.up.Target(f) != f && o.up.Counts() != f
 }
 
-// uncounted judges the answers to counts: it rejects that of a server that counts nothing.
+// uncounted judges the answers to counts: it rejects those of servers that cannot count, or not now.
 type uncounted struct{}
 
 // Judge implements [httpx.Judge].
 func (uncounted) Judge(a *httpx.Attempt) httpx.Verdict {
-	switch a.Status {
-	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+	if countsNothing(a.Status) || a.Status >= http.StatusInternalServerError || errors.Is(a.Err, context.DeadlineExceeded) {
 		return httpx.Reject
 	}
 	return httpx.Accept
 }
 
-// askCount has the server count the tokens of a prompt. It reports false, without a response, if the server cannot.
+func countsNothing(status int) bool {
+	switch status {
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		return true
+	}
+	return false
+}
+
+// askCount has the server count the tokens of a prompt. It reports false, without a response, if the server cannot or is
+// too busy.
 func (o *site) askCount(
 	w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, f wire.Format, p *httpx.Payload,
 ) (counted bool, err error) {
@@ -55,12 +68,16 @@ func (o *site) askCount(
 	if o.up.Official() {
 		return true, passBody(w, r, next, p)
 	}
-	refused, err := httpx.NewAttempt(w, uncounted{}).Serve(caddyhttp.HandlerFunc(func(w http.ResponseWriter,
-		r *http.Request,
-	) error {
+	a := httpx.NewAttempt(w, uncounted{})
+	refused, err := a.Serve(caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		if o.up.Local() {
+			ctx, cancel := context.WithTimeout(r.Context(), maxCount)
+			defer cancel()
+			r = r.WithContext(ctx)
+		}
 		return passBody(w, r, next, p)
 	}), r)
-	if refused {
+	if refused && countsNothing(a.Status) {
 		// The server is not asked with each prompt.
 		o.uncounted.Store(f, o.now())
 	}

@@ -142,10 +142,11 @@ func (t *tailWriter) Write(b []byte) (int, error) {
 }
 
 // slotlessPaths are path suffixes of endpoints without text generation. llama-server, vLLM,
-// SGLang, Ollama and LM Studio answer them while all slots are taken.
+// SGLang, Ollama and LM Studio answer them while all slots are taken. A download may take hours.
 var slotlessPaths = []string{
 	"/tokenize", "/detokenize", "/apply-template", "/embeddings", "/embedding", "/api/embed", "/rerank", "/reranking",
-	"/api/show", "/count_tokens", "/input_tokens",
+	"/api/show", "/count_tokens", "/input_tokens", "/cancel", "/abort_request", "/api/pull", "/api/push", "/api/create",
+	"/api/copy",
 }
 
 func needsNoSlot(path string) bool {

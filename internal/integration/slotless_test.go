@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tidwall/gjson"
 )
@@ -33,7 +34,7 @@ func TestCountsPassTheQueue(t *testing.T) {
 	var first asked
 	p.ask(t.Context(), &wg, "s", "a", withTools(1), &first)
 	<-came
-	for _, path := range []string{"/v1/messages/count_tokens", "/v1/embeddings", "/tokenize", "/api/embed"} {
+	for _, path := range []string{"/v1/messages/count_tokens", "/v1/embeddings", "/tokenize", "/api/embed", "/api/pull"} {
 		res := p.post(path, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`)
 		if got := read(t, res); got != `{"input_tokens":77}` {
 			t.Errorf("%s: got %s, want the server's answer", path, got)
@@ -67,6 +68,33 @@ func TestServerThatDoesNotCount(t *testing.T) {
 	}
 	if n := len(u.requests()); n != 1 {
 		t.Errorf("the box was asked %d times, want once", n)
+	}
+}
+
+// TestBusyServerLeavesCounts: a server that counts no tokens while it works or loads leaves the count to the estimate, and
+// is asked again.
+func TestBusyServerLeavesCounts(t *testing.T) {
+	t.Parallel()
+	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
+		switch n {
+		case 1:
+			<-r.Context().Done()
+		case 2:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		default:
+			_, _ = io.WriteString(w, `{"input_tokens":77}`)
+		}
+	})
+	p := start(t, behind(u, "vllm_mlx"))
+	for n, estimated := range []string{"1", "1", ""} {
+		begun := time.Now()
+		res := p.post("/v1/messages/count_tokens", `{"model":"m","messages":[{"role":"user","content":"hi"}]}`)
+		got := read(t, res)
+		if res.StatusCode != http.StatusOK || gjson.Get(got, "input_tokens").Int() == 0 || time.Since(begun) > 10*time.Second ||
+			res.Header.Get("X-Llm-Cache-Input-Tokens-Estimated") != estimated {
+			t.Errorf("count %d: got %s, %s, estimated %q after %s, want estimated %q", n, res.Status, got,
+				res.Header.Get("X-Llm-Cache-Input-Tokens-Estimated"), time.Since(begun), estimated)
+		}
 	}
 }
 

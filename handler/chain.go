@@ -119,9 +119,6 @@ var chain = [...]struct {
 			return p.site.up.Untagged(next, p.Format, p.View)
 		},
 	},
-	{"length", unlooked | slotless, local, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-		return p.site.withLength(next)
-	}},
 	{"unpack", conversing | sideRequest | unparsed, everySite, func(_ *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return upstream.Unpack(next)
 	}},

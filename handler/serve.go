@@ -36,6 +36,9 @@ import (
 // serve serves a client's request. Requests for an answer of a model become an [exchange]; the others
 // have ways of their own.
 func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if r.ContentLength < 0 && r.Method != http.MethodConnect && o.up.Local() {
+		next = o.withLength(next)
+	}
 	if len(r.Header["Upgrade"]) > 0 {
 		for _, f := range o.features {
 			if f.Serve == nil {

@@ -106,20 +106,28 @@ func TestChunkedBodiesHaveALength(t *testing.T) {
 	const body = `{"model":"m","prompt":"Once"}`
 	for upstream, want := range map[string]int64{"mlx_lm": int64(len(body)), "openai": -1} {
 		p := start(t, behind(u, upstream))
-		for _, path := range []string{"/v1/completions", "/v1/embeddings"} {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+p.addr+path,
+		for _, c := range []struct{ method, path, coding string }{
+			{http.MethodPost, "/v1/completions", ""},
+			{http.MethodPost, "/v1/embeddings", ""},
+			{http.MethodDelete, "/api/delete", ""},
+			{http.MethodPost, "/v1/chat/completions", "gzip"}, // which it is not
+		} {
+			req, err := http.NewRequestWithContext(t.Context(), c.method, "http://"+p.addr+c.path,
 				io.MultiReader(strings.NewReader(body[:9]), strings.NewReader(body[9:])))
 			if err != nil {
 				t.Fatal(err)
 			}
 			req.Header.Set("Content-Type", "application/json")
+			if c.coding != "" {
+				req.Header.Set("Content-Encoding", c.coding)
+			}
 			res, err := p.client.Do(req)
 			if err != nil {
 				t.Fatal(err)
 			}
 			_ = res.Body.Close()
 			if got := u.last(); got.length != want || got.body != body {
-				t.Errorf("%s%s: length %d of %s, want %d", upstream, path, got.length, got.body, want)
+				t.Errorf("%s%s: length %d of %s, want %d", upstream, c.path, got.length, got.body, want)
 			}
 		}
 	}

@@ -472,7 +472,29 @@ func forTemplates(v *wire.View) (cuts []wire.Cut) {
 			cuts = append(cuts, wire.Cut{Start: end, End: end, With: []byte(`,"content":""`)})
 		}
 	}
+	for i := range v.Blocks {
+		b, with := &v.Blocks[i], ""
+		switch value := v.Bytes(b.Body); {
+		case b.Kind == wire.KindText && string(value) == "null":
+			with = `""`
+		// Servers parse the arguments for the template, see vllm issue 19419.
+		case b.Kind == wire.KindToolUse && isBlank(value):
+			with = `"{}"`
+		default:
+			continue
+		}
+		cuts = append(cuts, wire.Cut{Start: b.Body.Start, End: b.Body.End, With: []byte(with)})
+	}
 	return cuts
+}
+
+// isBlank reports whether a JSON value is null or a short text of white space.
+func isBlank(value []byte) bool {
+	if len(value) == 0 || len(value) > len(`"\n\n\n"`) {
+		return false
+	}
+	v := gjson.ParseBytes(value)
+	return v.Type == gjson.Null || v.Type == gjson.String && strings.TrimSpace(v.Str) == ""
 }
 
 // withThinking appends the cuts for messages with calls but without thinking.

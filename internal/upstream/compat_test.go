@@ -77,17 +77,18 @@ func TestCompatByView(t *testing.T) {
 func TestContentNull(t *testing.T) {
 	const calls = `"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{\"content\":null}"}}]`
 	for message, want := range map[string]string{
-		`{"role":"assistant","content":null,` + calls + `}`:     `{"role":"assistant","content":"",` + calls + `}`,
-		`{"role":"assistant",` + calls + `, "content" : null }`: `{"role":"assistant",` + calls + `, "content" : "" }`,
-		`{"role":"assistant","content":"null",` + calls + `}`:   `{"role":"assistant","content":"null",` + calls + `}`,
-		`{"role":"assistant",` + calls + `}`:                    `{"role":"assistant",` + calls + `,"content":""}`,
-		`{"role":"assistant","content":"a",` + calls + `}`:      `{"role":"assistant","content":"a",` + calls + `}`,
-		`{"role":"assistant","content":null}`:                   `{"role":"assistant","content":""}`,
-		`{"role":"user","content":null}`:                        `{"role":"user","content":""}`,
-		`{"role":"system","content":null}`:                      `{"role":"system","content":""}`,
-		`{"content":null,"role":"developer"}`:                   `{"content":"","role":"system"}`,
-		`{"role":"tool","tool_call_id":"b","content":null}`:     `{"role":"tool","tool_call_id":"b","content":""}`,
-		`{"content":null,"role":"function","name":"f"}`:         `{"content":"","role":"function","name":"f"}`,
+		`{"role":"assistant","content":null,` + calls + `}`:       `{"role":"assistant","content":"",` + calls + `}`,
+		`{"role":"assistant",` + calls + `, "content" : null }`:   `{"role":"assistant",` + calls + `, "content" : "" }`,
+		`{"role":"assistant","content":"null",` + calls + `}`:     `{"role":"assistant","content":"null",` + calls + `}`,
+		`{"role":"assistant",` + calls + `}`:                      `{"role":"assistant",` + calls + `,"content":""}`,
+		`{"role":"assistant","content":"a",` + calls + `}`:        `{"role":"assistant","content":"a",` + calls + `}`,
+		`{"role":"assistant","content":null}`:                     `{"role":"assistant","content":""}`,
+		`{"role":"user","content":null}`:                          `{"role":"user","content":""}`,
+		`{"role":"system","content":null}`:                        `{"role":"system","content":""}`,
+		`{"content":null,"role":"developer"}`:                     `{"content":"","role":"system"}`,
+		`{"role":"tool","tool_call_id":"b","content":null}`:       `{"role":"tool","tool_call_id":"b","content":""}`,
+		`{"role":"user","content":[{"type":"text","text":null}]}`: `{"role":"user","content":[{"type":"text","text":""}]}`,
+		`{"content":null,"role":"function","name":"f"}`:           `{"content":"","role":"function","name":"f"}`,
 		`{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}}`: `{"role":"assistant",` +
 			`"content":"","function_call":{"name":"f","arguments":"{}"}}`,
 	} {
@@ -99,6 +100,21 @@ func TestContentNull(t *testing.T) {
 			if got := gjson.GetBytes(out, "messages.1").Raw; got != want {
 				t.Errorf("%s: %s became %s, want %s", preset, message, got, want)
 			}
+		}
+	}
+}
+
+// Calls without arguments have those of an empty object: servers that parse them for the template fail otherwise.
+func TestBlankArguments(t *testing.T) {
+	for arguments, want := range map[string]string{
+		`""`: `"{}"`, `null`: `"{}"`, `" \n"`: `"{}"`, `"{}"`: `"{}"`, `{}`: `{}`, `"{"`: `"{"`, `"nil"`: `"nil"`,
+	} {
+		body := `{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"","tool_calls":[` +
+			`{"id":"c","type":"function","function":{"name":"f","arguments":` + arguments + `}}]},` +
+			`{"role":"tool","tool_call_id":"c","content":"x"}]}`
+		out := (&Upstream{Preset: "vllm"}).compat().apply(wire.OpenAIChat, []byte(body), nil, none).Bytes()
+		if got := gjson.GetBytes(out, "messages.1.tool_calls.0.function.arguments").Raw; got != want {
+			t.Errorf("%s became %s, want %s", arguments, got, want)
 		}
 	}
 }

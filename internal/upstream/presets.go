@@ -74,7 +74,9 @@ var (
 	ownMembers = []string{"store", "safety_identifier", "prompt_cache_retention", "context_management"}
 	ownAndKey  = append([]string{"prompt_cache_key"}, ownMembers...)
 	// Mistral answers an unknown member with 422. Its streams report usage without being asked.
-	ownAndMore = append([]string{"service_tier", "seed", "stream_options", "user", "verbosity"}, ownMembers...)
+	ownAndMore = append([]string{
+		"service_tier", "seed", "stream_options", "user", "verbosity", templateArguments,
+	}, ownMembers...)
 )
 
 // hosted lists members that only hosted APIs use.
@@ -205,7 +207,8 @@ var presets = map[string]preset{
 	},
 	"groq": {
 		formats: chatOnly, hosted: true, reports: true, hosts: []string{"api.groq.com"},
-		bases: map[wire.Format]string{wire.OpenAIChat: "/openai/v1"}, drop: append([]string{"verbosity"}, ownAndKey...),
+		bases:     map[wire.Format]string{wire.OpenAIChat: "/openai/v1"},
+		drop:      append([]string{"verbosity", templateArguments}, ownAndKey...),
 		reasoning: reasoningAlias,
 	},
 	"together": {

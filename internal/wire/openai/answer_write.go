@@ -36,6 +36,12 @@ func AppendCustomInput(dst []byte, inside string) []byte {
 		if input.Type != gjson.String {
 			input = freeText(root)
 		}
+		// Some models wrap a patch twice.
+		if strings.HasPrefix(input.Str, "{") {
+			if inner := freeText(gjson.Parse(input.Str)); isPatch(inner) {
+				input = inner
+			}
+		}
 		if input.Type == gjson.String {
 			return rawjson.AppendLine(dst, input.Raw)
 		}
@@ -58,15 +64,15 @@ func freeText(v gjson.Result) gjson.Result {
 	case v.IsObject():
 		members, text, patch := 0, gjson.Result{}, gjson.Result{}
 		v.ForEach(func(_, m gjson.Result) bool {
-			if m.IsArray() {
-				m = freeText(m)
+			if inner := freeText(m); m.IsArray() || isPatch(inner) {
+				m = inner
 			}
 			if members++; members == 1 {
 				text = m
 			} else {
 				text = gjson.Result{}
 			}
-			if strings.HasPrefix(m.Str, "*** Begin Patch") {
+			if isPatch(m) {
 				patch = m
 			}
 			return true
@@ -79,3 +85,5 @@ func freeText(v gjson.Result) gjson.Result {
 	}
 	return v
 }
+
+func isPatch(v gjson.Result) bool { return strings.HasPrefix(v.Str, "*** Begin Patch") }

@@ -473,7 +473,8 @@ func forTemplates(v *wire.View) (cuts []wire.Cut) {
 		}
 	}
 	for i := range v.Blocks {
-		b, with := &v.Blocks[i], ""
+		b := &v.Blocks[i]
+		var with string
 		switch value := v.Bytes(b.Body); {
 		case b.Kind == wire.KindText && string(value) == "null":
 			with = `""`

@@ -104,7 +104,7 @@ func TestRetryIsToldTheEstimate(t *testing.T) {
 func TestWorkEndsWhereItIsInTheWay(t *testing.T) {
 	for name, part := range map[string]bool{
 		"amid the answer": true, "its conversation goes on": false,
-		"somebody waits": false,
+		"somebody waits": false, "somebody waits already": false,
 	} {
 		came, gone := make(chan string, 8), make(chan string, 8)
 		u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, _ int) {
@@ -119,7 +119,7 @@ func TestWorkEndsWhereItIsInTheWay(t *testing.T) {
 			gone <- session
 		})
 		options := "rejoin 1h"
-		if name == "somebody waits" {
+		if strings.HasPrefix(name, "somebody waits") {
 			options += "\n queue {\n slots 1\n}"
 		}
 		p := start(t, "llm_cache {\n upstream ollama {\n format anthropic\n}\n "+options+"\n}\nreverse_proxy "+
@@ -142,11 +142,16 @@ func TestWorkEndsWhereItIsInTheWay(t *testing.T) {
 			}
 		})
 		<-came
-		if !part {
+		next, cancel := context.WithCancel(t.Context())
+		switch {
+		case name == "somebody waits already":
+			p.ask(next, &wg, "two", "b", conversation(1, true), new(asked))
+			p.waits(1)
+			leave()
+		case !part:
 			leave()
 			p.until("caddy_llm_cache_detached", alone+1)
 		}
-		next, cancel := context.WithCancel(t.Context())
 		switch name {
 		case "its conversation goes on":
 			p.ask(next, &wg, "one", "a", conversation(2, true), new(asked))

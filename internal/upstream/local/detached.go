@@ -24,6 +24,7 @@ type Detached struct {
 	mu      sync.Mutex
 	works   map[workKey]*work
 	tenants map[sessioncache.Tenant]*tenantKept
+	waiting map[string]int // requests that wait for a slot, by queue
 	bytes   int64
 	limit   int64 // one tenant may have a quarter
 }
@@ -104,17 +105,21 @@ func (o *Detached) release(t sessioncache.Tenant, n int64) {
 	o.tidy(t)
 }
 
-// add adds detached work. It returns the tenant's oldest if there is too much.
-func (o *Detached) add(k *work) (oldest *work) {
+// add adds detached work. It returns the work to end: the tenant's oldest if there is too much, or the work itself if
+// a request waits for its slot.
+func (o *Detached) add(k *work) (surplus *work) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	share := o.of(k.rent.tenant)
 	o.works[k.key] = k
 	share.works = append(share.works, k)
 	if len(share.works) > maxDetached {
-		oldest = share.works[0]
+		surplus = share.works[0]
 	}
-	return oldest
+	if o.waiting[k.queue] > 0 {
+		surplus = k
+	}
+	return surplus
 }
 
 func (o *Detached) take(key workKey) *work {
@@ -127,9 +132,14 @@ func (o *Detached) take(key workKey) *work {
 	return k
 }
 
-// yield ends the oldest work of a queue, for a request that waits for its slot.
-func (o *Detached) yield(queue string) {
+// yield ends the oldest work of a queue, for a request that waits for its slot. Until the caller has called done, work
+// of the queue ends with its client.
+func (o *Detached) yield(queue string) (done func()) {
 	o.mu.Lock()
+	if o.waiting == nil {
+		o.waiting = map[string]int{}
+	}
+	o.waiting[queue]++
 	var first *work
 	for _, k := range o.works {
 		if k.queue == queue && (first == nil || k.left.Before(first.left)) {
@@ -140,6 +150,13 @@ func (o *Detached) yield(queue string) {
 	if first != nil {
 		// After the unlock: giving up removes the work from here.
 		first.giveUp()
+	}
+	return func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if o.waiting[queue]--; o.waiting[queue] == 0 {
+			delete(o.waiting, queue)
+		}
 	}
 }
 

@@ -196,16 +196,19 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	g.place.Store(at)
 	queueMetrics.expected.Set(q.Expected().Seconds())
 	// Detached work may occupy the slot.
+	done := func() {}
 	if err != nil || turn.Waits() {
-		g.left.Yield()
+		done = g.left.Yield()
 	}
 	if err != nil {
+		done()
 		queueMetrics.refused.WithLabelValues("full").Inc()
 		return g.refuse(w, max(turn.Expected, q.RetryAfter()), fmt.Sprintf("the model is busy: %d requests wait already",
 			turn.Ahead))
 	}
 	queueMetrics.waiting.Inc()
 	err = turn.Wait(r.Context())
+	done()
 	queueMetrics.waiting.Dec()
 	waited := turn.Waited()
 	queueMetrics.wait.Observe(waited.Seconds())

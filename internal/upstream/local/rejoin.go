@@ -103,8 +103,8 @@ func (j Rejoin) Layer(next caddyhttp.Handler, tenant sessioncache.Tenant, asked 
 	return &rejoining{j, next, tenant, asked}
 }
 
-// Yield ends detached work in favor of a request that waits for a slot.
-func (j *Rejoin) Yield() { j.Detached.yield(j.Queue) }
+// Yield ends detached work in favor of a request that waits for a slot. The caller must call done after the wait.
+func (j *Rejoin) Yield() (done func()) { return j.Detached.yield(j.Queue) }
 
 // ServeHTTP implements caddyhttp.Handler.
 func (l *rejoining) ServeHTTP(w http.ResponseWriter, r *http.Request) error {

@@ -281,13 +281,13 @@ func (k *work) close(cause error) {
 // detach lets the work continue without a client until a retry or the end of the grace period. Work that no retry
 // could use ends at once.
 func (k *work) detach(grace time.Duration, amid bool) {
-	if oldest := k.leave(grace, amid); oldest != nil {
+	if surplus := k.leave(grace, amid); surplus != nil {
 		// After the unlock, because two works' locks are never taken together.
-		oldest.giveUp()
+		surplus.giveUp()
 	}
 }
 
-func (k *work) leave(grace time.Duration, amid bool) (oldest *work) {
+func (k *work) leave(grace time.Duration, amid bool) (surplus *work) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	// A client that leaves amid the response seldom retries. The other conditions rule out that a

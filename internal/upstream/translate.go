@@ -62,7 +62,18 @@ func (p *Profile) Translate(
 	if to == client && !p.Renames() && !p.buffers() {
 		return next
 	}
+	if to == client && p.buffers() {
+		next = wholeCalls(next, client)
+	}
 	return &translation{p: p, next: next, from: client, to: to, tenant: tenant, session: session, view: view}
+}
+
+// wholeCalls returns next behind a layer that gives the calls of an answer in one piece ids and arguments as those of
+// a stream get.
+func wholeCalls(next caddyhttp.Handler, f wire.Format) caddyhttp.Handler {
+	return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		return httpx.NewEditor(w, nil, func(body []byte) []byte { return translate.WholeCalls(f, body) }).Serve(next, r)
+	})
 }
 
 // ServeHTTP implements caddyhttp.Handler. A request that cannot be translated gets an error

@@ -44,7 +44,7 @@ type bufferedChoice struct {
 // bufferedCall is a call of one choice: its first entry, and all its arguments.
 type bufferedCall struct {
 	choice      *bufferedChoice
-	index       int64
+	index       int64 // -1 if the call needs none
 	id, name    string
 	chunk       []byte // the chunk with the call's first entry
 	entry, args []byte
@@ -101,6 +101,37 @@ func (h *callBuffer) Event(o *translate.Buffer, name string, data []byte, root g
 	}
 	o.Pass(name, rest)
 	return false
+}
+
+// Whole returns an answer in one piece in which each call has an id of its own and its arguments as a string.
+func (h *callBuffer) Whole(body []byte) []byte {
+	var choices []byte
+	changed := false
+	gjson.GetBytes(body, "choices").ForEach(func(_, choice gjson.Result) bool {
+		raw, message := []byte(choice.Raw), choice.Get("message")
+		if calls := message.Get("tool_calls"); calls.IsArray() {
+			c := &bufferedChoice{index: choice.Get("index").Int()}
+			var entries []byte
+			calls.ForEach(func(_, entry gjson.Result) bool {
+				read := readCall(entry)
+				call := bufferedCall{
+					choice: c, index: -1, id: read.id, name: read.name, chunk: body, entry: []byte(entry.Raw), args: []byte(read.arguments),
+				}
+				whole := call.whole()
+				changed = changed || string(whole) != entry.Raw
+				entries = rawjson.AppendElement(entries, whole)
+				return true
+			})
+			value := translate.ReplaceMembers([]byte(message.Raw), wire.Member{Name: "tool_calls", Value: rawjson.Array(entries)})
+			raw = translate.ReplaceMembers(raw, wire.Member{Name: "message", Value: value})
+		}
+		choices = rawjson.AppendElement(choices, raw)
+		return true
+	})
+	if !changed {
+		return body
+	}
+	return translate.ReplaceMembers(body, wire.Member{Name: "choices", Value: rawjson.Array(choices)})
 }
 
 // take buffers an entry of tool_calls. The start of a call sends the complete calls before it.
@@ -183,7 +214,8 @@ func (c *bufferedCall) whole() []byte {
 		members = append(members, wire.Member{Name: "name", Value: rawjson.Quote(c.name)})
 	}
 	entry := []wire.Member{{Name: kind, Value: translate.ReplaceMembers([]byte(call.Raw), members...)}}
-	if index := strconv.AppendInt(nil, c.index, 10); gjson.GetBytes(c.entry, "index").Raw != string(index) {
+	if index := strconv.AppendInt(nil, c.index, 10); c.index >= 0 &&
+		gjson.GetBytes(c.entry, "index").Raw != string(index) {
 		entry = append(entry, wire.Member{Name: "index", Value: index})
 	}
 	c.identify()
@@ -211,7 +243,7 @@ func (c *bufferedCall) identify() {
 func (c *bufferedCall) inventID() string {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, gjson.GetBytes(c.chunk, "id").Str)
-	_, _ = fmt.Fprintf(h, "/%d/%d", c.choice.index, c.index)
+	_, _ = fmt.Fprintf(h, "/%d/%d", c.choice.index, len(c.choice.ids))
 	return "call_" + strconv.FormatUint(h.Sum64(), 36)
 }
 

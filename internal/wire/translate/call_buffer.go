@@ -53,6 +53,14 @@ func NewBufferer(f wire.Format, joined bool) *Bufferer {
 	return h
 }
 
+// WholeCalls returns an answer in format f, in one piece, with its calls as a Bufferer sends them.
+func WholeCalls(f wire.Format, body []byte) []byte {
+	if c, ok := dialectOf(f).CallBuffer(false).(interface{ Whole(body []byte) []byte }); ok && rawjson.ValidBytes(body) {
+		return c.Whole(body)
+	}
+	return body
+}
+
 // Feed takes the next bytes of the stream and returns the output for the client. The result is
 // valid until the next call.
 func (h *Bufferer) Feed(p []byte) []byte {

@@ -253,3 +253,36 @@ func FuzzBufferer(f *testing.F) {
 		}
 	})
 }
+
+// TestWholeCalls: calls of an answer in one piece get ids of their own and arguments as strings, and an answer that has
+// them keeps its bytes.
+func TestWholeCalls(t *testing.T) {
+	for _, c := range []struct {
+		calls   string
+		changes bool
+	}{
+		{`{"function":{"name":"read","arguments":"{\"n\":1}"}},{"id":"","function":{"name":"read","arguments":{"n":1}}}`, true},
+		{`{"id":"a","function":{"name":"read","arguments":"{\"n\":1}"}},{"id":"a","function":{"name":"read",` +
+			`"arguments":"{\"n\":1}"}}`, true},
+		{`{"id":"a", "function":{"name":"read","arguments":"{\"n\":1}"}},{"id":"b","function":{"name":"read",` +
+			`"arguments":"{\"n\":1}"}}`, false},
+	} {
+		body := `{"id":"c","choices":[{"index":0,"message":{"tool_calls":[` + c.calls + `]}}]}`
+		out := string(translate.WholeCalls(wire.OpenAIChat, []byte(body)))
+		if c.changes == (out == body) {
+			t.Errorf("%s: got %s, want it changed: %t", body, out, c.changes)
+		}
+		calls := gjson.Get(out, "choices.0.message.tool_calls").Array()
+		if len(calls) != 2 {
+			t.Fatalf("%s: got %s, want two calls", body, out)
+		}
+		if a, b := calls[0].Get("id").Str, calls[1].Get("id").Str; a == "" || b == "" || a == b {
+			t.Errorf("%s: got %s, want two ids", body, out)
+		}
+		for _, call := range calls {
+			if got := call.Get("function.arguments").Str; got != `{"n":1}` || call.Get("index").Exists() {
+				t.Errorf("%s: got %s, want the arguments as a string and no index", body, out)
+			}
+		}
+	}
+}

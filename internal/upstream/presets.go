@@ -110,12 +110,12 @@ var absent = []ModelName{
 	{"claude-*", "default_model"}, {"gpt-5*", "default_model"}, {"gpt-6*", "default_model"}, {"gemini-*", "default_model"},
 }
 
-// Most local servers get chat completions only. Their Responses endpoints skip or refuse tools of
-// the kinds custom and namespace. They also pass the role developer to templates that do not know
-// it (llama.cpp, LM Studio, Ollama, vLLM and its kin, read in November 2026).
+// Local servers get no requests of the Responses API. Their endpoints skip or refuse tools of the kinds custom and
+// namespace, or pass the role developer to templates that do not know it (llama.cpp, LM Studio, Ollama, vLLM and its
+// kin, oMLX's convert_responses_tools, Rapid-MLX's SUPPORTED_RESPONSES_TOOL_TYPES, read in November 2026).
 var (
 	chatOnly     = []wire.Format{wire.OpenAIChat}
-	chatMessages = []wire.Format{wire.OpenAIChat, wire.Anthropic, wire.OpenAIResponses}
+	chatMessages = []wire.Format{wire.OpenAIChat, wire.Anthropic}
 )
 
 // presets are the kinds of upstreams by name. The servers' behavior was read from their sources and

@@ -36,6 +36,7 @@ import (
 // serve serves a client's request. Requests for an answer of a model become an [exchange]; the others
 // have ways of their own.
 func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	// A chunked body gets a length on each path below that leaves it as it is; edited ones have one anyway.
 	if r.ContentLength < 0 && r.Method != http.MethodConnect && o.up.Local() {
 		next = o.withLength(next)
 	}

@@ -284,7 +284,7 @@ func TestPackedSize(t *testing.T) {
 	}
 	// Garbage between the packed bytes of many sessions would take as much memory as they do.
 	if least > uint64(after)*5/4 {
-		t.Errorf("packing allocates %d bytes, and %d stay", least, after)
+		t.Errorf("packing allocates %d bytes, want at most a quarter more than the %d that stay", least, after)
 	}
 }
 

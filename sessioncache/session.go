@@ -642,6 +642,7 @@ type Key struct {
 // for tenant hashes can compute it.
 type Digest [16]byte
 
+// public returns the part of a digest that clients and operators see.
 func (d Digest) public() publicID { return publicID(d[:len(publicID{})]) }
 
 // publicID is the beginning of a digest. In hexadecimal digits it names the session in headers, logs and the admin API.
@@ -654,7 +655,7 @@ func (p publicID) String() string {
 	return string(digits[:])
 }
 
-// parsePublicID reports false for what is no public id.
+// parsePublicID reads a session's name. It reports false for a text that cannot be one.
 func parsePublicID(id string) (p publicID, ok bool) {
 	b, err := hex.DecodeString(id)
 	if err != nil || len(b) != len(p) {

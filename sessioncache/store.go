@@ -803,8 +803,8 @@ func (st *Store) find(id string) *Session {
 // turns are a tenant's sessions by turns of their conversations.
 type turns = ownerIndex[Tenant, wire.Hash, *Session]
 
-// indexed has room for the hashes of most sessions. A session has its own: small objects that outlive a request each keep
-// a page of the heap from being returned.
+// indexed has room for the hashes of most sessions. Each session contains one, because a small object that outlives its
+// request can keep a page of the heap from being returned.
 type indexed struct{ firsts, said [2]wire.Hash }
 
 // facts returns the facts that a store indexes: the session's memory, the requests of its longest

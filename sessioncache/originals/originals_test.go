@@ -28,7 +28,8 @@ func (o *owner) Gone() bool                  { return o.gone.Load() }
 func TestStore(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	b := clockedAt(now).over(nil)
-	one, two := &owner{digest: sessioncache.Digest{1}, tenant: sessioncache.Tenant{1}}, &owner{digest: sessioncache.Digest{2}, tenant: sessioncache.Tenant{2}}
+	one := &owner{digest: sessioncache.Digest{1}, tenant: sessioncache.Tenant{1}}
+	two := &owner{digest: sessioncache.Digest{2}, tenant: sessioncache.Tenant{2}}
 	scope := wire.Hash{1}
 	b.Put(one, scope, "a", "text", now)
 	for name, c := range map[string]struct {

@@ -125,8 +125,8 @@ type Handler struct {
 	Translate *bool `json:"translate,omitempty"`
 
 	// BufferToolCalls holds each tool call of a streamed answer until it is complete,
-	// and sends it whole; text still streams. Calls of any answer without an ID, or with that
-	// of another call, get one. Default: false.
+	// and sends it whole; text still streams. In chat completions, streamed or not, calls
+	// without an ID, or with that of another call, get one. Default: false.
 	BufferToolCalls *bool `json:"buffer_tool_calls,omitempty"`
 
 	// JoinToolCalls sends the tool calls of a streamed answer to clients of chat

@@ -106,71 +106,77 @@ func TestWorkEndsWhereItIsInTheWay(t *testing.T) {
 		"amid the answer": true, "its conversation goes on": false,
 		"somebody waits": false, "somebody waits already": false,
 	} {
-		came, gone := make(chan string, 8), make(chan string, 8)
-		u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, _ int) {
-			session := r.Header.Get("X-Session-Id")
-			if part {
-				w.Header().Set("Content-Type", "text/event-stream")
-				_, _ = io.WriteString(w, events[0]+events[1]+events[2])
-				_ = http.NewResponseController(w).Flush()
+		t.Run(name, func(t *testing.T) {
+			came, gone := make(chan string, 8), make(chan string, 8)
+			u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, _ int) {
+				session := r.Header.Get("X-Session-Id")
+				if part {
+					w.Header().Set("Content-Type", "text/event-stream")
+					_, _ = io.WriteString(w, events[0]+events[1]+events[2])
+					_ = http.NewResponseController(w).Flush()
+				}
+				came <- session
+				<-r.Context().Done()
+				gone <- session
+			})
+			options := "rejoin 1h"
+			if strings.HasPrefix(name, "somebody waits") {
+				options += "\n queue {\n slots 1\n}"
 			}
-			came <- session
-			<-r.Context().Done()
-			gone <- session
-		})
-		options := "rejoin 1h"
-		if strings.HasPrefix(name, "somebody waits") {
-			options += "\n queue {\n slots 1\n}"
-		}
-		p := start(t, "llm_cache {\n upstream ollama {\n format anthropic\n}\n "+options+"\n}\nreverse_proxy "+
-			u.Listener.Addr().String())
-		var wg sync.WaitGroup
-		alone := p.metric("caddy_llm_cache_detached")
-		ctx, leave := context.WithCancel(t.Context())
-		wg.Go(func() {
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.addr+"/v1/messages",
-				strings.NewReader(conversation(1, true)))
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			req.Header = http.Header{"Content-Type": {"application/json"}, "X-Session-Id": {"one"}, "X-Api-Key": {"a"}}
-			if res, err := p.client.Do(req); err == nil {
-				_, _ = io.ReadFull(res.Body, make([]byte, 1))
+			p := start(t, "llm_cache {\n upstream ollama {\n format anthropic\n}\n "+options+"\n}\nreverse_proxy "+
+				u.Listener.Addr().String())
+			var wg sync.WaitGroup
+			ctx, leave := context.WithCancel(t.Context())
+			wg.Go(func() {
+				req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.addr+"/v1/messages",
+					strings.NewReader(conversation(1, true)))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				req.Header = http.Header{"Content-Type": {"application/json"}, "X-Session-Id": {"one"}, "X-Api-Key": {"a"}}
+				if res, err := p.client.Do(req); err == nil {
+					_, _ = io.ReadFull(res.Body, make([]byte, 1))
+					leave()
+					_ = res.Body.Close()
+				}
+			})
+			<-came
+			next, cancel := context.WithCancel(t.Context())
+			switch {
+			case name == "somebody waits already":
+				p.ask(next, &wg, "two", "b", conversation(1, true), new(asked))
+				p.waits(1)
 				leave()
-				_ = res.Body.Close()
+			case !part:
+				leave()
+				p.until("caddy_llm_cache_detached", 1)
+			}
+			switch name {
+			case "its conversation goes on":
+				p.ask(next, &wg, "one", "a", conversation(2, true), new(asked))
+			case "somebody waits":
+				p.ask(next, &wg, "two", "b", conversation(1, true), new(asked))
+			}
+			select {
+			case session := <-gone:
+				if session != "one" {
+					t.Errorf("%s ended", session)
+				}
+			case <-time.After(time.Minute):
+				t.Error("the box is still at work")
+			}
+			if !part {
+				<-came // all of the other request, before its client leaves, too
+			}
+			cancel()
+			wg.Wait()
+			if !part {
+				// The other request is without a client before its Caddy stops, which ends it: the
+				// gauge is the process's.
+				p.until("caddy_llm_cache_detached", 1)
 			}
 		})
-		<-came
-		next, cancel := context.WithCancel(t.Context())
-		switch {
-		case name == "somebody waits already":
-			p.ask(next, &wg, "two", "b", conversation(1, true), new(asked))
-			p.waits(1)
-			leave()
-		case !part:
-			leave()
-			p.until("caddy_llm_cache_detached", alone+1)
-		}
-		switch name {
-		case "its conversation goes on":
-			p.ask(next, &wg, "one", "a", conversation(2, true), new(asked))
-		case "somebody waits":
-			p.ask(next, &wg, "two", "b", conversation(1, true), new(asked))
-		}
-		select {
-		case session := <-gone:
-			if session != "one" {
-				t.Errorf("%s: %s ended", name, session)
-			}
-		case <-time.After(time.Minute):
-			t.Errorf("%s: the box is still at work", name)
-		}
-		if !part {
-			<-came // all of the other request, before its client leaves, too
-		}
-		cancel()
-		wg.Wait()
 	}
 }
 

@@ -66,7 +66,7 @@ func TestSentToAnother(t *testing.T) {
 // switching is a site with a first upstream, and a fallback of other handlers.
 func switching(first, fallback string) string {
 	return "llm_cache {\nupstream anthropic\nfallback {\n" + fallback + "\n}\n}\nreverse_proxy " + first +
-		" {\ntransport http {\nresponse_header_timeout 200ms\n}\n}"
+		" {\ntransport http {\nresponse_header_timeout 2s\n}\n}"
 }
 
 // box is a fallback to a local server.

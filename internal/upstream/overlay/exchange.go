@@ -119,8 +119,9 @@ func (s *Store) Begin(c Conversation, q Request) (*Transaction, error) {
 			return nil, err
 		}
 		x.Body, x.Edited = body, true
+		next.shown = out.Known()
 	}
-	next.sent, next.shown = piecesOf(out, q.Markers), out.Known()
+	next.sent = piecesOf(out, q.Markers)
 	x.View = out
 	x.compare()
 	return x, nil

@@ -16,7 +16,8 @@ import (
 )
 
 // TestKnownMessages: a request gets the same overlay whether its earlier messages are recognized or not, and
-// whether it comes with a view or not.
+// whether it comes with a view or not. The memory of a view is not the store's: another request of the session may
+// have it recycled at any time after the commit.
 func TestKnownMessages(t *testing.T) {
 	for seed := range uint64(200) {
 		dice := rand.New(rand.NewPCG(seed, 0))
@@ -56,6 +57,9 @@ func TestKnownMessages(t *testing.T) {
 						want.Divergence)
 				}
 				x.Commit(answer, false)
+				if q.View != nil {
+					q.View.Known().Recycle()
+				}
 			}
 			for _, l := range known.conversationsOf("s") {
 				recognized += len(l.messages)

@@ -200,8 +200,8 @@ type conversation struct {
 	// sent are the pieces of the last prompt, prompt its length with the answer in tokens.
 	sent   []piece
 	prompt int64
-	// known is the client's last request, parsed, shown its overlaid form. Either is nil if the request came with
-	// a view.
+	// known is the client's last request, parsed, shown its overlaid form. A request that came with a view has no
+	// known, one without edits no shown: the memory of a view given is recycled after the request.
 	known, shown *wire.Known
 
 	estimated   bool
@@ -213,8 +213,8 @@ type conversation struct {
 func (l *conversation) Size() int {
 	// The base counts in full, since other conversations that share it may be forgotten first.
 	n := 400 + l.base.size() + len(l.chain)*40 + len(l.messages)*16 + len(l.sent)*24 + len(l.divergences)*64
-	for i, k := range [...]*wire.Known{l.known, l.shown} {
-		if k != nil && (i == 0 || k != l.known) {
+	for _, k := range [...]*wire.Known{l.known, l.shown} {
+		if k != nil {
 			n += k.Size()
 		}
 	}

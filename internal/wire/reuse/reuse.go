@@ -59,6 +59,9 @@ func Recycle(b []byte) {
 	if !ok {
 		h = new([]byte)
 	}
+	if overwrites {
+		clear(b[:cap(b)])
+	}
 	*h = b[:0]
 	buffers[class].Put(h)
 }
@@ -109,6 +112,9 @@ func (s *shelf) put(b []byte) {
 	// The buffer is not from take, or too large.
 	if cap(b)%shelfStep != 0 || cap(b) > shelfLargest {
 		return
+	}
+	if overwrites {
+		clear(b[:cap(b)])
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,7 +191,7 @@ func (s *Slices[T]) Recycle(v []T) {
 	if class == 0 || class >= len(s.pools) || cap(v) != size {
 		return
 	}
-	if !s.Plain {
+	if !s.Plain || overwrites {
 		clear(v[:cap(v)])
 	}
 	h, ok := s.headers.Get().(*[]T)

@@ -103,3 +103,22 @@ func TestIntern(t *testing.T) {
 		}
 	}
 }
+
+// Under the race detector, whoever keeps recycled memory finds nothing there.
+func TestRecycledMemoryIsOverwritten(t *testing.T) {
+	if !overwrites {
+		t.Skip("without the race detector")
+	}
+	for _, n := range []int{4096, 9 << 20} {
+		b := append(Buffer(n), "secret"...)
+		Recycle(b)
+		if string(b) == "secret" {
+			t.Errorf("a buffer of %d bytes still has its content", n)
+		}
+	}
+	plain := Slices[int]{Plain: true}
+	v := append(plain.Make(4), 7)
+	if plain.Recycle(v); v[0] == 7 {
+		t.Error("a slice still has its content")
+	}
+}
